@@ -16,7 +16,7 @@ from numpy.random import Generator
 
 from bridle import _native
 from bridle.features import Encoded
-from bridle.features.encoded import EdgeAttributes
+from bridle.features.columns import EdgeAttributes
 from bridle.models.linear import Layout, width_of
 from bridle.models.task import Task
 

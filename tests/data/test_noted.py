@@ -9,7 +9,7 @@ import pytest
 from bridle.data import references
 from bridle.data.noted import tokens_noted, tokens_seen
 from bridle.data.tokenizer import tokens_of
-from bridle.features.strings import Interned
+from bridle.features.columns import Interned
 
 
 def interned(texts: list[str]) -> Interned:

@@ -9,7 +9,7 @@ import pytest
 from bridle import CRF
 from bridle.errors import FeatureError
 from bridle.features import FEATURE_SETS, FUNCTIONS, Templates, features_of
-from bridle.features.names import nearest
+from bridle.features.templates import nearest
 
 COLUMNS = {"word": ["a", "b"], "pos": ["X", "Y"], "lemma": ["a", "b"]}
 

@@ -17,7 +17,7 @@ from numpy.random import Generator
 
 from bridle import _native
 from bridle.errors import FeatureError
-from bridle.features.strings import Arrays, Interned
+from bridle.features.columns import Arrays, Interned
 from strategies import seeds
 
 Ids = npt.NDArray[np.int32]

@@ -12,11 +12,10 @@ from hypothesis import strategies as st
 import bridle
 from bridle import _native, rules
 from bridle.features import features_of
-from bridle.features import unseen as module
-from bridle.features.columns import Packed
+from bridle.features import vocabulary as module
+from bridle.features.columns import Interned, Packed
 from bridle.features.derived import FIRST, OF_TEXT
-from bridle.features.strings import Interned
-from bridle.features.unseen import UnseenTexts
+from bridle.features.vocabulary import UnseenTexts
 from bridle.texts import Texts
 
 STRINGS = st.one_of(

@@ -15,8 +15,8 @@ from bridle.cli.options import FEATURES, AsJson
 from bridle.cli.reading import TheColumns, TheFormat, TheLabel, TheOptions, reader_of
 from bridle.errors import FileError
 from bridle.features import FEATURE_SETS, FUNCTIONS, FeatureSet, Function, choose_features, token_features
-from bridle.features.choosing import MOST
-from bridle.features.names import nearest
+from bridle.features.sets import MOST
+from bridle.features.templates import nearest
 
 if TYPE_CHECKING:
     from bridle.cli.reading import Reader

@@ -13,7 +13,7 @@ from bridle.cli.base import warn
 from bridle.data import Example
 from bridle.errors import FeatureError, FileError, ModelError
 from bridle.features import SETS, Templates, choose_features
-from bridle.features.names import no_such_set
+from bridle.features.templates import no_such_set
 from bridle.models import CRF, LocalTagger, Tagger
 from bridle.rules.base import Rule
 from bridle.rules.loading import read_text

@@ -1,4 +1,4 @@
-"""Features: what a model sees of tokens. Templates over columns of text, or lists and dicts that users make."""
+"""Features of tokens: templates over columns of text, or lists and dicts that users make."""
 
 from __future__ import annotations
 
@@ -8,13 +8,10 @@ from typing import Any
 
 from bridle.arrays import is_integer
 from bridle.errors import FeatureError
-from bridle.features.choosing import FeatureChoice, choose_features
-from bridle.features.columns import sequences_of
-from bridle.features.derived import FUNCTIONS, Function
-from bridle.features.encoded import Encoded
-from bridle.features.lists import lists_of, templates_of_lists
+from bridle.features.columns import Encoded, sequences_of
+from bridle.features.derived import FUNCTIONS, Function, lists_of, templates_of_lists
 from bridle.features.plain import PlainFeatures
-from bridle.features.sets import FEATURE_SETS, SETS, FeatureSet
+from bridle.features.sets import FEATURE_SETS, SETS, FeatureChoice, FeatureSet, choose_features
 from bridle.features.templates import Template, Templates
 from bridle.features.vocabulary import TemplateFeatures
 
@@ -108,7 +105,7 @@ def token_features(templates: str | Iterable[str] | Templates, x: Any) -> list[l
     >>> token_features(["word[0]", "shape[0]", "word[-1] word[0]"], ["Dr.", "Smith"])[1]
     ['word[0]=Smith', 'shape[0]=Xx', 'word[-1]|word[0]=Dr.|Smith']
     """
-    made = TemplateFeatures(templates if isinstance(templates, Templates) else Templates.parse(templates))
-    encoded = made.fit([x])
-    names = made.named(encoded.attrs)
+    features = TemplateFeatures(templates if isinstance(templates, Templates) else Templates.parse(templates))
+    encoded = features.fit([x])
+    names = features.named(encoded.attrs)
     return [names[a:b] for a, b in pairwise(encoded.indptr.tolist())]

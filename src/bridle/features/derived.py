@@ -1,23 +1,31 @@
-"""The functions of templates: columns that are derived from a token's text alone, or from its place in the sequence.
+"""Derived columns: the functions of templates, and lists of phrases.
 
-A function of texts sees each distinct string once, never every token. "" means that there is nothing to say: no feature
-comes of it. A new function is one more entry here, with a description and an example; `bridle features`, the
-documentation and the tests take them from here.
+A function looks at a token's text alone, or at its place in the sequence. A function of texts sees each distinct string
+once, never every token. "" means no feature. A new function is one more entry here, with a description and an example;
+`bridle features`, the documentation and the tests take them from here.
+
+    in:cities[0]             B, I, E: at the beginning, inside, at the end of a phrase; S: a phrase of one token
+    in_any_case:cities[0]    the same, whether letters are upper or lower case
+    lemma.in:cities[0]       the same of another column
+
+Of phrases that overlap, the one that begins first counts, and of those that begin together the longest.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 
-Ids = npt.NDArray[np.int32]
-Offsets = npt.NDArray[np.int64]
+from bridle.errors import FeatureError, shown
+from bridle.features.columns import Arrays, Ids
+from bridle.phrases import Ignoring, PhraseList, list_of
+from bridle.texts import Offsets
+
 OfTexts = Callable[[Sequence[str]], list[str]]
 OfPlaces = Callable[[Offsets], Ids]
 
@@ -76,6 +84,14 @@ def _suffix(k: int) -> OfTexts:
     return lambda texts: [text[-k:] if len(text) >= k else "" for text in texts]
 
 
+def _has_upper(text: str) -> bool:
+    return any(map(str.isupper, text))
+
+
+def _affix(end: str, k: int) -> str:
+    return f"the {end} character" if k == 1 else f"the {end} {k} characters, if the text is that long"
+
+
 def _text(name: str, about: str, token: str, value: str) -> Function:
     return Function(name, about, (token,), (value,))
 
@@ -88,7 +104,7 @@ _OF_TEXT: list[tuple[Function, OfTexts]] = [
     ),
     (
         _text("caps", "the shape, if the text has an upper case letter", "McDonald", "XxXx"),
-        _each(lambda text: _shape(text) if any(map(str.isupper, text)) else ""),
+        _each(lambda text: _shape(text) if _has_upper(text) else ""),
     ),
     (
         _text("zeros", "the text in lower case, with 0 for every digit", "1992.", "0000."),
@@ -103,19 +119,10 @@ _OF_TEXT: list[tuple[Function, OfTexts]] = [
         _each(lambda text: text[-1:] if not text[-1:].isalnum() else ""),
     ),
     (_text("digit", "yes, if the text has a digit", "B2", "yes"), _flag(_DIGITS.search)),
-    (
-        _text("upper", "yes, if the text has an upper case letter", "eBay", "yes"),
-        _flag(lambda t: any(map(str.isupper, t))),
-    ),
+    (_text("upper", "yes, if the text has an upper case letter", "eBay", "yes"), _flag(_has_upper)),
     (_text("hyphen", "yes, if the text has a hyphen", "co-op", "yes"), _flag(lambda text: "-" in text)),
-    (_text("prefix1", "the first character", "Smith", "S"), _prefix(1)),
-    (_text("prefix2", "the first 2 characters, if the text is that long", "Smith", "Sm"), _prefix(2)),
-    (_text("prefix3", "the first 3 characters, if the text is that long", "Smith", "Smi"), _prefix(3)),
-    (_text("prefix4", "the first 4 characters, if the text is that long", "Smith", "Smit"), _prefix(4)),
-    (_text("suffix1", "the last character", "Smith", "h"), _suffix(1)),
-    (_text("suffix2", "the last 2 characters, if the text is that long", "Smith", "th"), _suffix(2)),
-    (_text("suffix3", "the last 3 characters, if the text is that long", "Smith", "ith"), _suffix(3)),
-    (_text("suffix4", "the last 4 characters, if the text is that long", "Smith", "mith"), _suffix(4)),
+    *((_text(f"prefix{k}", _affix("first", k), "Smith", "Smith"[:k]), _prefix(k)) for k in range(1, 5)),
+    *((_text(f"suffix{k}", _affix("last", k), "Smith", "Smith"[-k:]), _suffix(k)) for k in range(1, 5)),
 ]
 OF_TEXT: dict[str, OfTexts] = {function.name: call for function, call in _OF_TEXT}
 
@@ -127,15 +134,10 @@ def _bias(offsets: Offsets) -> Ids:
     return np.full(int(offsets[-1]), FIRST, dtype=np.int32)
 
 
-def _first(offsets: Offsets) -> Ids:
+def _only(offsets: Offsets, places: Offsets) -> Ids:
+    """Return FIRST at these places of sequences that have tokens, and NOTHING elsewhere."""
     ids = np.zeros(int(offsets[-1]), dtype=np.int32)
-    ids[offsets[:-1][offsets[:-1] < offsets[1:]]] = FIRST
-    return ids
-
-
-def _last(offsets: Offsets) -> Ids:
-    ids = np.zeros(int(offsets[-1]), dtype=np.int32)
-    ids[offsets[1:][offsets[:-1] < offsets[1:]] - 1] = FIRST
+    ids[places[offsets[:-1] < offsets[1:]]] = FIRST
     return ids
 
 
@@ -151,8 +153,16 @@ def _place(name: str, about: str, *values: str) -> Function:
 
 
 _OF_PLACE: list[tuple[Function, OfPlaces, tuple[str, ...]]] = [  # with the names of the ids from FIRST on
-    (_place("first", "yes, for the first token of the sequence", "yes", "", "", ""), _first, ("yes",)),
-    (_place("last", "yes, for the last token of the sequence", "", "", "", "yes"), _last, ("yes",)),
+    (
+        _place("first", "yes, for the first token of the sequence", "yes", "", "", ""),
+        lambda o: _only(o, o[:-1]),
+        ("yes",),
+    ),
+    (
+        _place("last", "yes, for the last token of the sequence", "", "", "", "yes"),
+        lambda o: _only(o, o[1:] - 1),
+        ("yes",),
+    ),
     (
         _place("tenth", "how far into the sequence the token is, in tenths from 0 to 9", "0", "2", "5", "7"),
         _tenth,
@@ -163,3 +173,73 @@ _OF_PLACE: list[tuple[Function, OfPlaces, tuple[str, ...]]] = [  # with the name
 OF_PLACE: dict[str, tuple[OfPlaces, tuple[str, ...]]] = {f.name: (call, names) for f, call, names in _OF_PLACE}
 
 FUNCTIONS: dict[str, Function] = {f.name: f for f in (*(f for f, _ in _OF_TEXT), *(f for f, _, _ in _OF_PLACE))}
+
+
+# ---- lists of phrases -----------------------------------------------------------------------------------------------
+
+VALUES = ("B", "I", "E", "S")  # the names of the ids from FIRST on
+_LIST_FUNCTION = re.compile(r"(in|in_any_case):(\w+)")
+_NEAR = (-1, 0, 1)  # where a list is looked at that no template names
+
+
+def is_of_list(function: str) -> bool:
+    """Return True for functions such as ``in:cities``."""
+    return _LIST_FUNCTION.fullmatch(function) is not None
+
+
+def lists_of(lists: Mapping[str, Any] | None) -> dict[str, PhraseList]:
+    """Return lists by name from what users pass."""
+    if lists is not None and not isinstance(lists, Mapping):
+        raise FeatureError("lists have no names", got=shown(lists), wanted="a mapping such as {'cities': [...]}")
+    for name in lists or {}:
+        if not isinstance(name, str) or not re.fullmatch(r"\w+", name):
+            raise FeatureError("a list needs a plain name", got=shown(name), wanted="letters, digits and _")
+    return {name: list_of(phrases) for name, phrases in (lists or {}).items()}
+
+
+def templates_of_lists(functions: Iterable[str], lists: Iterable[str]) -> list[str]:
+    """Return templates for lists that no function names: ``in:cities`` at the token and at its neighbours."""
+    named = {match[2] for function in functions if (match := _LIST_FUNCTION.search(function))}
+    return [f"in:{name}[{offset}]" for name in lists if name not in named for offset in _NEAR]
+
+
+class ListColumn:
+    """The column of a list, for texts that have numbers."""
+
+    def __init__(self, function: str, lists: Mapping[str, PhraseList]) -> None:
+        kind, _, name = function.partition(":")
+        if name not in lists:
+            raise FeatureError(
+                f"there is no list {name!r}",
+                got=f"lists {', '.join(lists)}" if lists else "no lists",
+                wanted=f"a list for the template {function}[...]",
+                cause=f"Pass lists={{{name!r}: [...]}}, on the command line --list {name}=FILE.",
+            )
+        ignoring: Ignoring = None if kind == "in" else "case"
+        self._lookup = lists[name].lookup(ignoring)
+
+    def words(self, texts: Sequence[str]) -> Ids:
+        """Return the number of each text as a word of the list, or -1."""
+        return np.fromiter(map(self._lookup.word, texts), dtype=np.int32, count=len(texts))
+
+    def ids(self, words: Ids, offsets: Offsets) -> Ids:
+        """(N) return the value of each token, whose words these are."""
+        out = np.zeros(len(words), dtype=np.int32)
+        self._lookup.native.places(np.ascontiguousarray(words), offsets, out)
+        return np.where(out > 0, out + (FIRST - 1), 0).astype(np.int32)
+
+
+def arrays_of(lists: Mapping[str, PhraseList]) -> Arrays:
+    """Return the arrays of lists for a model file."""
+    return {f"lists.{name}": np.frombuffer(phrases.content, dtype=np.uint8) for name, phrases in lists.items()}
+
+
+def restored_lists(names: Iterable[str], arrays: Arrays) -> dict[str, PhraseList]:
+    """Restore lists from a model file; raise FeatureError or KeyError if arrays are not lists."""
+    lists = {}
+    for name in names:
+        content: Any = arrays[f"lists.{name}"]
+        if content.dtype != np.uint8 or content.ndim != 1 or not content.size:
+            raise FeatureError(f"the list {name!r} is not text")
+        lists[str(name)] = PhraseList(content.tobytes())
+    return lists_of(lists)

@@ -1,4 +1,4 @@
-"""Features that come ready-made: a list of strings per token, or a dict with values, as CRFsuite takes them.
+"""Plain features: a list of strings per token, or a dict with values, as CRFsuite takes them.
 
 ["w=the", "pos=DT"]                                    each with the value 1
 {"w": "the", "title": True, "length": 3, "in": ["a"]}  w:the, title, length with the value 3, in:a
@@ -16,9 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bridle.errors import BridleError, FeatureError, shown
-from bridle.features.columns import sequences_of
-from bridle.features.encoded import Encoded
-from bridle.features.strings import Arrays, Interned
+from bridle.features.columns import Arrays, Encoded, Interned, numbers_of_kept, sequences_of
 from bridle.frames import is_missing
 
 LARGEST = 1e9  # of a value
@@ -40,29 +38,28 @@ class PlainFeatures:
 
     @classmethod
     def of(cls, names: Sequence[str]) -> Self:
-        """Attributes that another system has numbered: 0, 1, ... in this order; each name once."""
-        made = cls()
-        made._strings.add(names)
-        return made
+        """Take attributes that another system has numbered: 0, 1, ... in this order; each name once."""
+        features = cls()
+        features._strings.add(names)
+        return features
 
     def fit(self, sequences: Sequence[Any]) -> Encoded:
-        """Number everything that occurs; the attributes of the tokens."""
+        """Number everything that occurs; return the attributes of the tokens."""
         encoded = _encoded(sequences, self._strings.add)
         if self.cutoff <= 1:
             return encoded
         return self.keep(np.bincount(encoded.attrs, minlength=len(self)) >= self.cutoff, encoded)
 
     def keep(self, kept: npt.NDArray[np.bool_], encoded: Encoded | None = None) -> Encoded:
-        """Forget the other attributes; what is kept has new numbers, in `encoded` too."""
-        number = np.where(kept, np.cumsum(kept) - 1, -1).astype(np.int32)
+        """Forget the other attributes; those that are kept get new numbers, in `encoded` too."""
         texts = self._strings.texts()
         self._strings = Interned()
         self._strings.add([texts[a] for a in np.flatnonzero(kept).tolist()])
         blank = Encoded(np.zeros(1, np.int64), np.zeros(1, np.int64), np.zeros(0, np.int32))
-        return (encoded or blank).keep(number)
+        return (encoded or blank).keep(numbers_of_kept(kept))
 
     def encode(self, sequences: Sequence[Any], errors: dict[int, BridleError] | None = None) -> Encoded:
-        """The known attributes of the tokens. errors: takes what is wrong with single sequences."""
+        """Return the known attributes of the tokens. errors: takes those of single sequences."""
         encoded = _encoded(sequences, self._strings.find, errors)
         known = np.arange(len(self) + 1, dtype=np.int32)
         known[-1] = -1  # an unknown string has the number -1: the last place
@@ -71,37 +68,37 @@ class PlainFeatures:
     def encode_with_texts(
         self, sequences: Sequence[Any], errors: dict[int, BridleError] | None = None
     ) -> tuple[Encoded, None]:
-        """The known attributes of the tokens; such tokens have no texts."""
+        """Return the known attributes of the tokens; such tokens have no texts."""
         return self.encode(sequences, errors), None
 
     def key(self, x: Any) -> str:
-        """The same text for sequences with the same features."""
+        """Return the same text for sequences with the same features."""
         return repr([sorted(_pairs(token)) for token in x])
 
     def head(self) -> dict[str, Any]:
-        """What a file's header keeps of it."""
+        """Return the part of a file's header."""
         return {"kind": self.kind, "cutoff": self.cutoff}
 
     def arrays(self) -> Arrays:
-        """What a file keeps of it besides."""
+        """Return the arrays for a file."""
         return self._strings.arrays("strings.")
 
     @classmethod
     def restored(cls, head: Mapping[str, Any], arrays: Arrays) -> Self:
-        """The way back."""
-        made = cls(int(head["cutoff"]))
-        made._strings = Interned.restored("strings.", arrays)
-        return made
+        """Restore from a file."""
+        features = cls(int(head["cutoff"]))
+        features._strings = Interned.restored("strings.", arrays)
+        return features
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self).restored, (self.head(), self.arrays())
 
     def names(self) -> list[str]:
-        """What people call each attribute."""
+        """Return the name of each attribute."""
         return self._strings.texts()
 
     def named(self, attributes: npt.NDArray[np.integer]) -> list[str]:
-        """What people call some attributes."""
+        """Return the names of attributes."""
         texts = self._strings.texts()
         return [texts[a] for a in attributes.tolist()]
 
@@ -125,7 +122,7 @@ def _encoded(sequences: Sequence[Any], number: Any, errors: dict[int, BridleErro
 
 
 def _read(x: Any, names: list[str], numbers: list[float], indptr: list[int]) -> None:
-    """Add the attributes of the tokens of a sequence. All is read once: another thread may change it meanwhile."""
+    """Add the attributes of the tokens of a sequence; read all once, as another thread may change it meanwhile."""
     if isinstance(x, Mapping):
         raise FeatureError(
             "the model takes ready-made features, not text",
@@ -154,7 +151,7 @@ def _read(x: Any, names: list[str], numbers: list[float], indptr: list[int]) -> 
 
 
 def pairs_of(token: Any) -> list[tuple[str, float]]:
-    """The attributes of a token with their values."""
+    """Return the attributes of a token with their values."""
     try:
         return list(_pairs(token))
     except RecursionError:
@@ -162,7 +159,7 @@ def pairs_of(token: Any) -> list[tuple[str, float]]:
 
 
 def _text(name: Any) -> Any:
-    """Bytes as text: those that are not UTF-8 as half characters, which no other text has."""
+    """Decode bytes: those that are not UTF-8 as half characters, which no other text has."""
     return name.decode("utf-8", "surrogateescape") if isinstance(name, bytes) else name
 
 

@@ -4,7 +4,7 @@
     word[-1] word[0]      the one before and it, together
     suffix2[0]            its last two characters (a derived column, see derived.py)
     lemma.suffix2[0]      the same of another column
-    in:cities[0]          its place in a phrase of a list (lists.py)
+    in:cities[0]          its place in a phrase of a list (derived.py)
     label[-1]             label bigrams: the label depends on the one before (without it, tokens are independent)
     label[-1] word[0]     a label bigram together with the token: the step from label to label depends on the text
 
@@ -30,12 +30,12 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Container, Iterable
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 
 from bridle.errors import FeatureError, shown
-from bridle.features.derived import OF_PLACE, OF_TEXT
-from bridle.features.lists import is_of_list
-from bridle.features.names import missing_for_set, no_such_name, no_such_set, no_template
+from bridle.features.derived import FUNCTIONS, OF_PLACE, OF_TEXT, is_of_list
 from bridle.features.sets import BIGRAM, SETS
+from bridle.frames import renamed_by_step
 
 _PLACE = re.compile(r"(?P<column>[^\s\[\]]+)\[(?P<offset>[+-]?\d{1,6})\]")
 FURTHEST = 1000  # tokens away
@@ -78,8 +78,11 @@ class Template:
 
 
 def split(column: str, main: str, functions: Container[str] = OF_TEXT) -> tuple[str | None, str | None]:
-    """The source and the function of a column: `lemma.lower` -> (lemma, lower), `lower` -> (main, lower), `pos` ->
-    (pos, None), `bias` -> (None, bias)."""
+    """Return the source and the function of a column.
+
+    >>> [split(column, "word") for column in ("lemma.lower", "lower", "pos", "bias")]
+    [('lemma', 'lower'), ('word', 'lower'), ('pos', None), (None, 'bias')]
+    """
     if column in OF_PLACE:
         return None, column
     if column in functions:
@@ -164,7 +167,7 @@ class Templates:
             lines = lines.splitlines()
         if not isinstance(lines, Iterable):
             raise FeatureError("these are no templates", got=shown(lines), wanted="lines such as word[0]")
-        made: dict[Template, None] = {}
+        plain: dict[Template, None] = {}
         edges: dict[Template, None] = {}
         bigram = False
         for number, line in enumerate(lines, start=1):
@@ -182,12 +185,12 @@ class Templates:
                 if match is None or abs(int(match["offset"])) > FURTHEST or match["column"] == "label":
                     raise no_template(number, part)
                 places.append(Place(match["column"], int(match["offset"])))
-            (edges if edge else made)[Template(tuple(places))] = None
-        if (count := len(made) + len(edges)) > MOST:
+            (edges if edge else plain)[Template(tuple(places))] = None
+        if (count := len(plain) + len(edges)) > MOST:
             raise FeatureError("there are too many templates", got=f"{count:,}", wanted=f"at most {MOST:,}")
-        if not made:
+        if not plain:
             raise FeatureError("there are no templates", got="no line with one", wanted="lines such as word[0]")
-        return cls(tuple(made), bigram, tuple(edges))
+        return cls(tuple(plain), bigram, tuple(edges))
 
     def __str__(self) -> str:
         edges = (f"{BIGRAM} {template}" for template in self.edges)
@@ -248,3 +251,114 @@ class Templates:
             if source is not None and source not in columns:
                 return place
         return None
+
+
+# ---- names that nothing has -----------------------------------------------------------------------------------------
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """Return the known name that is most like this one, whatever its case.
+
+    >>> nearest("Word", ["pos", "word"]), nearest("zeroes", FUNCTIONS), nearest("xyz", FUNCTIONS)
+    ('word', 'zeros', None)
+    """
+    by_lower = {each.lower(): each for each in reversed(list(known))}
+    return next((by_lower[match] for match in get_close_matches(name.lower(), by_lower, n=1)), None)
+
+
+def no_such_name(name: str, offset: int, main: str, columns: Collection[str]) -> FeatureError:
+    """Return the error of a place, `name[offset]`, whose column is not there. main: the column of texts."""
+    place, there = f"{name}[{offset}]", ", ".join(columns) or "none"
+    head, dot, tail = name.rpartition(".")
+    cause: str | None
+    if name in OF_TEXT:  # it is the column behind it that is missing
+        what, wanted = f"there is no column {main!r}", f"one of the columns {there}"
+        first = next(iter(columns), "token")
+        cause = f"Of another column it is written {first}.{place}."
+    elif dot and tail in OF_TEXT:
+        what, wanted = f"there is no column {head!r}", f"one of the columns {there}"
+        near = nearest(head, columns)
+        cause = _meant(near and f"{near}.{tail}")
+    elif dot and tail in OF_PLACE:
+        what, wanted = f"{tail!r} looks at the place of a token and takes no column", f"{tail}[{offset}]"
+        cause = f"Write {wanted}, without the column."
+    elif dot and head in columns:
+        what, wanted = f"there is no function {tail!r}", f"one of the functions {_listed(OF_TEXT)}"
+        near = nearest(tail, OF_TEXT)
+        cause = _of_affixes(tail) or _meant(near and f"{head}.{near}")
+    else:
+        what = f"there is no column or function {name!r}"
+        wanted = f"one of the columns {there}, or of the functions {_listed(FUNCTIONS)}"
+        cause = renamed_by_step(name, columns) or _of_affixes(name) or _meant(_nearest_with_column(name, columns))
+    return FeatureError(what, got=f"the template {place!r}", wanted=wanted, cause=cause)
+
+
+def missing_for_set(name: str, column: str, needs: Collection[str], columns: Collection[str]) -> FeatureError:
+    """Return the error of a ready-made set that needs a column which is not there."""
+    missing = column if column in needs else next(name for name in needs if name not in columns)
+    return FeatureError(
+        f"there is no column {missing!r}, which the feature set {name!r} needs",
+        got=f"the columns {', '.join(columns) or 'none'}",
+        wanted=f"the columns {', '.join(needs)}",
+        cause="Does the column have another name? Otherwise, features='auto' chooses a set that needs no more columns.",
+    )
+
+
+def _nearest_with_column(name: str, columns: Collection[str]) -> str | None:
+    """Return the nearest column or function; of `Word.Lower`, the nearest of both parts."""
+    head, dot, tail = name.rpartition(".")
+    if not dot:
+        return nearest(name, [*columns, *FUNCTIONS])
+    column, function = nearest(head, columns), nearest(tail, OF_TEXT)
+    return f"{column}.{function}" if column and function else nearest(name, columns)
+
+
+def _meant(name: str | None) -> str | None:
+    return None if name is None else f"Did you mean {name!r}?"
+
+
+def _of_affixes(name: str) -> str | None:
+    """Explain prefixes and suffixes that are too long, or have no length."""
+    match = re.fullmatch(r"(prefix|suffix)_?(\d*)", name.lower())
+    return match and f"A {match[1]} has 1 to 4 characters: {match[1]}1 to {match[1]}4."
+
+
+def _listed(names: Iterable[str]) -> str:
+    """List names of functions; runs such as prefix1 to prefix4 are put together."""
+    text = ", ".join(names)
+    return re.sub(r"(\w+fix)1, .*\1(\d)", r"\g<1>1 to \g<1>\2", text)
+
+
+def no_such_set(name: str) -> FeatureError:
+    """Return the error of a name that no ready-made set has."""
+    near = nearest(name, SETS)
+    cause = f"Did you mean {near!r}?" if near else "Templates look like word[0]."
+    if name == "auto":
+        cause = "Only a model can choose, by the labels of its training data: CRF(features='auto')."
+    return FeatureError("unknown feature set", got=repr(name), wanted="one of " + ", ".join(SETS), cause=cause)
+
+
+def no_template(number: int, part: str) -> FeatureError:
+    """Return the error of a line that is not a template."""
+    return FeatureError(
+        f"line {number} is not a template",
+        got=repr(part),
+        wanted=f"column[offset], or {BIGRAM} once in a line",
+        cause=_why_no_template(part),
+    )
+
+
+def _why_no_template(part: str) -> str | None:
+    if part.startswith("label["):
+        return f"Only the label of the token just before can be used: {BIGRAM}, alone or as in {BIGRAM} word[0]."
+    if part in SETS:
+        return f"{part!r} is the name of a feature set: pass it alone, without templates."
+    if re.fullmatch(r"[^\s\[\]]+", part):
+        return f"Which token? {part}[0] is the token itself, {part}[-1] the one before it."
+    if re.fullmatch(r"[^\s\[\]]+\[[+-]?\d+", part):
+        return f"The bracket is not closed: {part}]."
+    if part.count("[") > 1:
+        return "Put a blank between two columns: word[-1] word[0]."
+    if re.fullmatch(r"[^\s\[\]]+\[[+-]?\d+\]", part):
+        return "The offset is too large."
+    return None

@@ -1,13 +1,17 @@
 """Features from templates: strings are interned once, a feature is a number for the ids at its places, natively.
 
-The vocabulary is frozen after `fit`: what was not seen in training has no number and no weight.
+The vocabulary is frozen after `fit`: a feature that was not seen in training has no number and no weight. Texts that
+training has not seen still have derived columns: the kernels do the functions of derived.py for text of ASCII, Python
+does the rest, and remembers it, since words that are new to a model come again and again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
+from itertools import islice
+from threading import Lock
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -15,21 +19,149 @@ import numpy.typing as npt
 
 from bridle import _native
 from bridle.errors import BridleError, FeatureError
-from bridle.features.columns import Packed, columns_of, names_in, pack, sequences_of
-from bridle.features.derived import AFTER, BEFORE, FIRST, NOTHING, OF_PLACE, OF_TEXT, OfTexts
-from bridle.features.encoded import EdgeAttributes, Encoded
-from bridle.features.lists import VALUES, ListColumn, arrays_of, restored_lists
-from bridle.features.prepared import Fresh, Prepared
-from bridle.features.strings import Arrays, Interned
+from bridle.features.columns import (
+    Arrays,
+    EdgeAttributes,
+    Encoded,
+    Ids,
+    Interned,
+    Packed,
+    columns_of,
+    names_in,
+    numbers_of_kept,
+    pack,
+    sequences_of,
+)
+from bridle.features.derived import (
+    AFTER,
+    BEFORE,
+    FIRST,
+    NOTHING,
+    OF_PLACE,
+    OF_TEXT,
+    VALUES,
+    ListColumn,
+    OfTexts,
+    arrays_of,
+    restored_lists,
+)
 from bridle.features.templates import Template, Templates, split
-from bridle.features.unseen import Derive, UnseenTexts
 from bridle.phrases import PhraseList
+from bridle.texts import Texts
 
-Ids = npt.NDArray[np.int32]
+Derive = Callable[[Sequence[str]], Ids]  # the ids of a column for texts
+
+MOST_BYTES = 1 << 25  # that the rows of one source may take
+LONGEST = 256  # characters of a text that is remembered
+_OVERHEAD = 200  # bytes of an entry besides its text and its row, roughly
+_NO_SEQUENCES = Encoded(np.zeros(1, np.int64), np.zeros(1, np.int64), np.zeros(0, np.int32))
+
+
+# ---- texts that were looked up --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Fresh:
+    """Texts of a column that were never seen in training."""
+
+    at: npt.NDArray[np.int64]  # where they stand
+    texts: Texts  # each once
+    which: npt.NDArray[np.integer]  # which of them it is, for each of `at`
+
+    @classmethod
+    def of(cls, numbers: Ids, texts: Sequence[str]) -> Fresh:
+        """Collect the texts whose number is negative."""
+        at = np.flatnonzero(numbers < 0)
+        if isinstance(texts, Texts):
+            return cls(at, *texts.distinct(at))
+        return cls(at, *Texts.of([texts[t] for t in at.tolist()]).distinct())
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """Sequences whose texts were looked up."""
+
+    packed: Packed
+    numbers: Mapping[str, Ids]  # source -> (N), -1: never seen
+    fresh: Mapping[str, Fresh]  # of sources that have texts that were never seen
+
+
+class UnseenTexts:
+    """The derived columns of one source for texts without a number.
+
+    native: column -> the function that the kernels know, and the strings of the column; derive: column -> the same in
+    Python, for all columns.
+    """
+
+    def __init__(self, native: Mapping[str, tuple[str, Interned]], derive: Mapping[str, Derive]) -> None:
+        self._native = dict(native)
+        self._rest = _Rows({name: derive[name] for name in native})  # of texts that the kernels leave to Python
+        self._python = _Rows({name: ids for name, ids in derive.items() if name not in native})
+
+    def of(self, texts: Texts) -> dict[str, Ids]:
+        """Return the ids of each column, or the words of a list."""
+        out = {name: np.empty(len(texts), dtype=np.int32) for name in self._native}
+        for name, (function, strings) in self._native.items():
+            if not strings.native.derive(function, texts.data, texts.offsets, FIRST, out[name]):
+                raise FeatureError("the kernels do not know this function", got=function, wanted="one of texts.cpp")
+        left = np.flatnonzero(next(iter(out.values())) < 0) if out else np.zeros(0, dtype=np.int64)  # the same for all
+        if len(left):
+            rest = self._rest.of([texts[k] for k in left.tolist()])
+            for name, ids in out.items():
+                ids[left] = rest[name]
+        return out | self._python.of(texts.tolist()) if self._python.derive else out
+
+
+class _Rows:
+    """The ids of columns for texts, which are remembered, within MOST_BYTES."""
+
+    def __init__(self, derive: Mapping[str, Derive]) -> None:
+        self.derive = dict(derive)
+        self._known: dict[str, bytes] = {}  # text -> an id per column
+        self._bytes = 0
+        self._lock = Lock()
+
+    def of(self, texts: list[str]) -> dict[str, Ids]:
+        known = self._known  # reading needs no lock: rows never change
+        rows = [known.get(text) for text in texts]
+        new = [k for k, row in enumerate(rows) if row is None]
+        if new:
+            new_rows = self._rows([texts[k] for k in new])
+            for k, row in zip(new, new_rows, strict=True):
+                rows[k] = row
+            self._remember([texts[k] for k in new], new_rows)
+        table = np.frombuffer(b"".join(row for row in rows if row is not None), dtype=np.int32)
+        table = table.reshape(len(texts), len(self.derive))
+        return {name: table[:, k] for k, name in enumerate(self.derive)}
+
+    def _rows(self, texts: list[str]) -> list[bytes]:
+        table = np.stack([ids(texts) for ids in self.derive.values()], axis=1).tobytes()
+        width = 4 * len(self.derive)
+        return [table[k : k + width] for k in range(0, len(table), width)]
+
+    def _remember(self, texts: list[str], rows: list[bytes]) -> None:
+        with self._lock:
+            for text, row in zip(texts, rows, strict=True):
+                if len(text) <= LONGEST and text not in self._known:
+                    self._known[text] = row
+                    self._bytes += _size(text, row)
+            if self._bytes > MOST_BYTES:
+                kept = dict(islice(self._known.items(), len(self._known) // 2, None))  # the newer half
+                self._bytes = sum(_size(text, row) for text, row in kept.items())
+                if self._bytes > MOST_BYTES:
+                    kept, self._bytes = {}, 0
+                self._known = kept  # those who read the old one may go on
+
+
+def _size(text: str, row: bytes) -> int:
+    return 4 * len(text) + len(row) + _OVERHEAD
+
+
+# ---- features -------------------------------------------------------------------------------------------------------
 
 
 class TemplateFeatures:
-    """What templates say of tokens, as numbers."""
+    """Attributes of tokens by templates, as numbers."""
 
     kind = "templates"
 
@@ -51,19 +183,18 @@ class TemplateFeatures:
         self._lists = {c: ListColumn(f, self.lists) for c, (_, f) in self._split.items() if f and ":" in f}
         self._strings: dict[str, Interned] = {}  # of sources and of columns derived from them
         self._derived: dict[str, Ids] = {}  # derived column -> (number of a source's string) -> id, or word of a list
-        self._sizes: dict[str, int] = {}  # column -> ids that it may have
         self._unseen: dict[str, UnseenTexts] = {}  # source -> what derived columns say of texts without a number
         self._attributes: _native.Attributes | None = None
         self._edges: _native.Attributes | None = None  # of templates with label[-1] beside other places
 
     @property
     def bigram(self) -> bool:
-        """Do the templates ask for label bigrams?"""
+        """True if the templates ask for label bigrams."""
         return self.templates.bigram
 
     @property
     def main(self) -> str:
-        """The column that holds the texts of tokens, where nothing else is said."""
+        """The column that holds the texts of tokens, unless sequences say otherwise."""
         main = self.templates.main
         return main if main in self.sources or not self.sources else self.sources[0]
 
@@ -83,15 +214,15 @@ class TemplateFeatures:
     # ---- learning the vocabulary ------------------------------------------------------------------------------------
 
     def fit(self, sequences: Sequence[Any]) -> Encoded:
-        """Number everything that occurs; the attributes of the tokens."""
+        """Number everything that occurs; return the attributes of the tokens."""
         sequences = sequences_of(sequences)
         if len(sequences) and (names := names_in(sequences[0])) is not None:  # others that lack a column: a fault of X
             self.templates.check_columns(names or [self.templates.main], self._functions)
         packed = pack(sequences, self.sources, self.templates.main)
-        found: dict[str, Ids] = {}
+        numbers: dict[str, Ids] = {}
         for source in self.sources:
             self._strings[source] = Interned()
-            found[source] = self._strings[source].add(packed.texts[source])
+            numbers[source] = self._strings[source].add(packed.texts[source])
         for column, (of, function) in self._split.items():
             if column in self._lists:
                 self._derived[column] = self._lists[column].words(self._strings[str(of)].texts())
@@ -100,57 +231,48 @@ class TemplateFeatures:
                 texts = list(dict.fromkeys(packed.texts[of]))  # numbers follow first appearance
                 self._derived[column] = _derive(texts, self._functions[function], self._strings[column].add)
         self._attributes, self._edges = self._blank()
-        return self._cut_edges(self._cut(self._run("fit", Prepared(packed, found, {}))))
-
-    def _cut(self, encoded: Encoded) -> Encoded:
-        """Leave out attributes that are seen fewer than `cutoff` times."""
-        if self.cutoff <= 1:
-            return encoded
-        return self.keep(np.bincount(encoded.attrs, minlength=len(self)) >= self.cutoff, encoded)
+        encoded = self._run("fit", Prepared(packed, numbers, {}))
+        if self.cutoff > 1:
+            encoded = self.keep(np.bincount(encoded.attrs, minlength=len(self)) >= self.cutoff, encoded)
+            if (edges := encoded.edges) is not None:
+                encoded = self.keep_edges(np.bincount(edges.attrs, minlength=edges.size) >= self.cutoff, encoded)
+        return encoded
 
     def keep(self, kept: npt.NDArray[np.bool_], encoded: Encoded | None = None) -> Encoded:
-        """Forget the other attributes; what is kept has new numbers, in `encoded` too."""
-        number = np.where(kept, np.cumsum(kept) - 1, -1).astype(np.int32)
+        """Forget the other attributes; those that are kept get new numbers, in `encoded` too."""
+        number = numbers_of_kept(kept)
         self._known.renumber(number, int(kept.sum()))
-        return (encoded or _NOBODY).keep(number)
-
-    def _cut_edges(self, encoded: Encoded) -> Encoded:
-        """The same for attributes of edges."""
-        edges = encoded.edges
-        if self.cutoff <= 1 or edges is None:
-            return encoded
-        return self.keep_edges(np.bincount(edges.attrs, minlength=edges.size) >= self.cutoff, encoded)
+        return (encoded or _NO_SEQUENCES).keep(number)
 
     def keep_edges(self, kept: npt.NDArray[np.bool_], encoded: Encoded | None = None) -> Encoded:
-        """The same for attributes of edges."""
+        """Forget the other attributes of edges, as `keep` does with the others."""
         assert self._edges is not None
-        number, size = np.where(kept, np.cumsum(kept) - 1, -1).astype(np.int32), int(kept.sum())
+        number, size = numbers_of_kept(kept), int(kept.sum())
         self._edges.renumber(number, size)
         if encoded is None or encoded.edges is None:
-            return _NOBODY
+            return _NO_SEQUENCES
         return replace(encoded, edges=encoded.edges.keep(number, size))
 
     # ---- using it ---------------------------------------------------------------------------------------------------
 
-    def encode(self, sequences: Sequence[Any], wanted: npt.NDArray[np.bool_] | None = None) -> Encoded:
-        """The known attributes of the tokens. wanted (N): those of the other tokens are not asked for."""
-        return self.encode_prepared(self.prepare(sequences), wanted)
+    def encode(self, sequences: Sequence[Any]) -> Encoded:
+        """Return the known attributes of the tokens."""
+        return self.encode_prepared(self.prepare(sequences))
 
     def prepare(self, sequences: Sequence[Any], errors: dict[int, BridleError] | None = None) -> Prepared:
-        """The texts of sequences, looked up once; for all features that share their strings. errors: as in `pack`."""
-        if self._attributes is None:
-            raise FeatureError("the features have no vocabulary yet", got="no call of fit", wanted="fit(X) first")
+        """Look the texts of sequences up, once for all features that share their strings. errors: as in `pack`."""
+        _ = self._known
         packed = pack(sequences, self.sources, self.templates.main, errors)
         numbers = {source: self._strings[source].find(packed.texts[source]) for source in self.sources}
         unseen = {source: ids for source, ids in numbers.items() if ids.min(initial=0) < 0}
         return Prepared(packed, numbers, {s: Fresh.of(ids, packed.texts[s]) for s, ids in unseen.items()})
 
     def encode_prepared(self, prepared: Prepared, wanted: npt.NDArray[np.bool_] | None = None) -> Encoded:
-        """The known attributes of sequences that were prepared."""
+        """Return the known attributes of prepared sequences. wanted (N): only those of some tokens."""
         return self._run("encode", prepared, None if wanted is None else wanted.view(np.uint8))
 
     def share(self, other: TemplateFeatures) -> bool:
-        """Use the strings of other features if they are the same; then one of them can prepare for both."""
+        """Use the strings of other features if they are the same: then one can prepare for both. Return True if so."""
         if self.sources != other.sources:
             return False
         same = all(self._strings[s].same(other._strings[s]) for s in self.sources)
@@ -161,9 +283,9 @@ class TemplateFeatures:
     def encode_with_texts(
         self, sequences: Sequence[Any], errors: dict[int, BridleError] | None = None
     ) -> tuple[Encoded, Sequence[str] | None]:
-        """The attributes of the tokens, and the texts that rules may refer to, end to end.
+        """Return the attributes of the tokens, and the texts that rules may refer to, end to end.
 
-        errors: takes what is wrong with single sequences; those of a `Packed` are all right.
+        errors: takes those of single sequences; a `Packed` has none.
         """
         prepared = self.prepare(sequences, errors)
         texts = prepared.packed.texts.get(self.templates.main)
@@ -174,7 +296,7 @@ class TemplateFeatures:
     def _other_tokens(
         self, sequences: Sequence[Any], packed: Packed, errors: dict[int, BridleError] | None
     ) -> list[str]:
-        """The texts of sequences of which no template looks at the texts."""
+        """Return the texts of sequences if no template looks at them."""
         texts: list[str] = []
         for k, (x, n) in enumerate(zip(sequences, np.diff(packed.offsets).tolist(), strict=True)):
             try:
@@ -187,11 +309,11 @@ class TemplateFeatures:
         return texts
 
     def key(self, x: Any) -> str:
-        """The same text for sequences with the same tokens."""
+        """Return the same text for sequences with the same tokens."""
         return "\x1f".join(map(str, self.tokens(x)))
 
     def tokens(self, x: Any) -> Sequence[str]:
-        """The texts of a sequence, for rules that refer to them."""
+        """Return the texts of a sequence, for rules that refer to them."""
         main = self.templates.main
         return columns_of(x, (main,), main, 0)[main]
 
@@ -202,14 +324,13 @@ class TemplateFeatures:
         return self._attributes
 
     def _blank(self) -> tuple[_native.Attributes, _native.Attributes | None]:
-        """Room for attributes, now that the strings are known."""
+        """Make tables for attributes, now that the strings are known."""
+        sizes: list[int] = []  # ids that each column may have
         for column, (source, function) in self._split.items():
-            of_place = source is None and function is not None
-            names = VALUES if column in self._lists else OF_PLACE[str(function)][1] if of_place else None
-            self._sizes[column] = FIRST + len(self._strings[column].native if names is None else names)
+            names = VALUES if column in self._lists else OF_PLACE[str(function)][1] if source is None else None
+            sizes.append(FIRST + len(self._strings[column].native if names is None else names))
         self._unseen = {}
         columns = list(self._split)
-        sizes = list(self._sizes.values())
         plain, edges = (
             _native.Attributes([[(columns.index(p.column), p.offset) for p in t.places] for t in templates], sizes)
             for templates in (self.templates.lines, self.templates.edges)
@@ -217,7 +338,7 @@ class TemplateFeatures:
         return plain, edges if self.templates.edges else None
 
     def _unseen_of(self, source: str) -> UnseenTexts:
-        """What the columns that are derived from a source say of texts that are not among its strings."""
+        """Return what the columns that are derived from a source say of texts that are not among its strings."""
         native: dict[str, tuple[str, Interned]] = {}
         derive: dict[str, Derive] = {}
         for column, (of, function) in self._split.items():
@@ -234,7 +355,7 @@ class TemplateFeatures:
     def _run(
         self, call: Literal["fit", "encode"], given: Prepared, wanted: npt.NDArray[np.uint8] | None = None
     ) -> Encoded:
-        """The attributes of tokens, by a method of the kernel; wanted (N): those of other tokens are left out."""
+        """Compute the attributes of tokens by a method of the kernel; wanted (N): only those of some tokens."""
         ids, offsets, lines = self._ids(given), given.packed.offsets, len(self.templates.lines)
         encoded = Encoded(offsets, *_rows(getattr(self._attributes, call), ids, offsets, lines, wanted))
         if self._edges is None:
@@ -245,16 +366,16 @@ class TemplateFeatures:
         return replace(encoded, edges=EdgeAttributes(indptr, attrs, len(self._edges)))
 
     def _ids(self, given: Prepared) -> list[Ids]:
-        """(N) ids of the tokens, for each column."""
-        found: list[Ids] = []
+        """(N) compute the ids of the tokens, for each column."""
+        out: list[Ids] = []
         unseen: dict[str, Mapping[str, Ids]] = {}  # source -> derived column -> what it says of fresh texts
         for column, (source, function) in self._split.items():
             if source is None:
-                found.append(OF_PLACE[str(function)][0](given.packed.offsets))
+                out.append(OF_PLACE[str(function)][0](given.packed.offsets))
                 continue
             numbers = given.numbers[source]
             if function is None:
-                found.append(np.where(numbers >= 0, numbers + FIRST, NOTHING).astype(np.int32))
+                out.append(np.where(numbers >= 0, numbers + FIRST, NOTHING).astype(np.int32))
                 continue
             if source not in unseen and source in given.fresh:
                 if source not in self._unseen:
@@ -264,8 +385,8 @@ class TemplateFeatures:
             ids = table[numbers]  # whatever stands for -1
             if (new := given.fresh.get(source)) is not None:
                 ids[new.at] = unseen[source][column][new.which]
-            found.append(ids if column not in self._lists else self._lists[column].ids(ids, given.packed.offsets))
-        return found
+            out.append(ids if column not in self._lists else self._lists[column].ids(ids, given.packed.offsets))
+        return out
 
     def __reduce__(self) -> tuple[Any, ...]:
         if self._functions.keys() != OF_TEXT.keys():
@@ -277,12 +398,12 @@ class TemplateFeatures:
     # ---- files and people -------------------------------------------------------------------------------------------
 
     def head(self) -> dict[str, Any]:
-        """What a file's header keeps of it."""
+        """Return the part of a file's header."""
         lists = {"lists": list(self.lists)} if self.lists else {}
         return {"kind": self.kind, "templates": str(self.templates).splitlines(), "cutoff": self.cutoff, **lists}
 
     def arrays(self) -> Arrays:
-        """What a file keeps of it besides."""
+        """Return the arrays for a file."""
         out: Arrays = {}
         for name, strings in self._strings.items():
             out |= strings.arrays(f"strings.{name}.")
@@ -296,24 +417,24 @@ class TemplateFeatures:
 
     @classmethod
     def restored(cls, head: Mapping[str, Any], arrays: Arrays, derived: Mapping[str, OfTexts] | None = None) -> Self:
-        """The way back; arrays that do not fit together raise FeatureError or KeyError."""
+        """Restore from a file; raise FeatureError or KeyError if arrays do not fit together."""
         lists = restored_lists(head["lists"], arrays) if "lists" in head else None
-        made = cls(Templates.parse(list(head["templates"])), int(head["cutoff"]), derived, lists)
-        for source in made.sources:
-            made._strings[source] = Interned.restored(f"strings.{source}.", arrays)
-        for column, (of, function) in made._split.items():
-            if column in made._lists:
-                made._derived[column] = made._lists[column].words(made._strings[str(of)].texts())
+        features = cls(Templates.parse(list(head["templates"])), int(head["cutoff"]), derived, lists)
+        for source in features.sources:
+            features._strings[source] = Interned.restored(f"strings.{source}.", arrays)
+        for column, (of, function) in features._split.items():
+            if column in features._lists:
+                features._derived[column] = features._lists[column].words(features._strings[str(of)].texts())
             elif of is not None and function is not None:
-                made._strings[column] = Interned.restored(f"strings.{column}.", arrays)
+                features._strings[column] = Interned.restored(f"strings.{column}.", arrays)
                 table: Any = np.ascontiguousarray(arrays[f"derived.{column}"])
-                size = FIRST + len(made._strings[column].native)
-                fits = table.dtype == np.int32 and table.shape == (len(made._strings[of].native),)
+                size = FIRST + len(features._strings[column].native)
+                fits = table.dtype == np.int32 and table.shape == (len(features._strings[of].native),)
                 if not fits or (table.size and not 0 <= table.min() <= table.max() < size):
                     raise FeatureError(f"the column {column!r} does not fit its strings")
-                made._derived[column] = table
-        made._attributes, made._edges = made._blank()
-        for name, attributes in (("attributes", made._attributes), ("edges", made._edges)):
+                features._derived[column] = table
+        features._attributes, features._edges = features._blank()
+        for name, attributes in (("attributes", features._attributes), ("edges", features._edges)):
             if attributes is None:
                 continue
             lines: Any = np.ascontiguousarray(arrays[f"{name}.template"])
@@ -321,24 +442,24 @@ class TemplateFeatures:
             fits = lines.dtype == np.int32 and keys.dtype == np.uint64 and lines.shape == keys.shape and lines.ndim == 1
             if not fits or not attributes.put(lines, keys):
                 raise FeatureError(f"the {name} do not fit the templates")
-        return made
+        return features
 
     def names(self) -> list[str]:
-        """What people call each attribute: `word[-1]|word[0]=in|the`."""
+        """Return the name of each attribute: `word[-1]|word[0]=in|the`."""
         return self.named(np.arange(len(self)))
 
     def named(self, attributes: npt.NDArray[np.integer]) -> list[str]:
-        """What people call some attributes."""
+        """Return the names of attributes."""
         return ["=".join(name) for name in self._named(self._known, self.templates.lines, attributes)]
 
     def edge_names(self, attributes: npt.NDArray[np.integer]) -> list[tuple[str, str]]:
-        """The places of some attributes of edges, and their values: `word[-1]|word[0]`, `in|the`."""
+        """Return the places of attributes of edges, and their values: `word[-1]|word[0]`, `in|the`."""
         return [] if self._edges is None else self._named(self._edges, self.templates.edges, attributes)
 
     def _named(
         self, known: _native.Attributes, templates: Sequence[Template], attributes: npt.NDArray[np.integer]
     ) -> list[tuple[str, str]]:
-        """The places and the values of some attributes."""
+        """Return the places and the values of attributes."""
         of, key = _listed(known)
         texts = {column: self._texts(column) for column in self._split}
         out: dict[int, tuple[str, str]] = {}
@@ -357,12 +478,9 @@ class TemplateFeatures:
     def _texts(self, column: str) -> list[str]:
         source, function = self._split[column]
         of_place = OF_PLACE[str(function)][1] if source is None else None
-        own = of_place or (VALUES if column in self._lists else self._strings[column].texts())
+        texts = of_place or (VALUES if column in self._lists else self._strings[column].texts())
         special = {NOTHING: "", BEFORE: "<s>", AFTER: "</s>"}
-        return [*(special[k] for k in range(FIRST)), *own]
-
-
-_NOBODY = Encoded(np.zeros(1, np.int64), np.zeros(1, np.int64), np.zeros(0, np.int32))  # no sequences
+        return [*(special[k] for k in range(FIRST)), *texts]
 
 
 def _rows(
@@ -372,7 +490,7 @@ def _rows(
     n_templates: int,
     wanted: npt.NDArray[np.uint8] | None,
 ) -> tuple[npt.NDArray[np.int64], Ids]:
-    """Attributes of all tokens, row by row: indptr (N + 1), and their numbers."""
+    """Return the attributes of all tokens, row by row: indptr (N + 1), and their numbers."""
     n = int(offsets[-1])
     indptr = np.empty(n + 1, dtype=np.int64)
     attrs = np.empty(max(n * n_templates, 1), dtype=np.int32)
@@ -382,19 +500,18 @@ def _rows(
 
 
 def _listed(attributes: _native.Attributes) -> tuple[Ids, npt.NDArray[np.uint64]]:
-    """The template and the key of each attribute."""
+    """Return the template and the key of each attribute."""
     of, key = np.empty(len(attributes), dtype=np.int32), np.empty(len(attributes), dtype=np.uint64)
     attributes.list(of, key)
     return of, key
 
 
 def _derive(texts: Sequence[str], function: OfTexts, number: Callable[[Sequence[str]], Ids]) -> Ids:
-    """The id of what the function makes of each text; nothing where it says nothing or nobody knows it."""
-    made = function(texts)
-    if not made:
-        return np.zeros(0, dtype=np.int32)
-    says = np.fromiter(map(bool, made), dtype=bool, count=len(made))
-    ids = np.zeros(len(made), dtype=np.int32)
-    numbers = number([text for text in made if text])
-    ids[says] = np.where(numbers >= 0, numbers + FIRST, NOTHING)
+    """Return the id of the value of each text; NOTHING where the value is empty or unknown."""
+    values = function(texts)
+    ids = np.zeros(len(values), dtype=np.int32)
+    numbers = number([value for value in values if value])
+    ids[np.fromiter(map(bool, values), dtype=bool, count=len(values))] = np.where(
+        numbers >= 0, numbers + FIRST, NOTHING
+    )
     return ids

@@ -27,8 +27,8 @@ from bridle.decoding.threads import in_threads
 from bridle.errors import LabelError, LatticeError, ModelError, ModelFileError
 from bridle.features import Encoded, Template, TemplateFeatures, Templates, sequences_of
 from bridle.features.derived import FIRST, OfTexts
-from bridle.features.prepared import Prepared
 from bridle.features.templates import Place
+from bridle.features.vocabulary import Prepared
 from bridle.frames import LabelLists, Sequences
 from bridle.labels import Labels, scheme_of
 from bridle.lattice import Batch

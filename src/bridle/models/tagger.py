@@ -16,7 +16,7 @@ from bridle.deadline import Deadline
 from bridle.decoding.decoder import Decoder
 from bridle.errors import ModelError, ModelFileError
 from bridle.features import FEATURES, FeatureChoice, Features, choose_features, features_of
-from bridle.features.lists import lists_of
+from bridle.features.derived import lists_of
 from bridle.frames import LabelLists, Sequences, Table
 from bridle.labels import MOST_SQUARE, Labels
 from bridle.models import files

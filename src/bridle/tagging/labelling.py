@@ -15,7 +15,7 @@ from bridle.decoding.problem import LIMIT, NOTHING_FOUND, Answers, Problem, bad_
 from bridle.decoding.result import Decoding, nothing_found
 from bridle.errors import BridleError, FeatureError
 from bridle.features import Features, TemplateFeatures
-from bridle.features.columns import column_of, names_of_columns
+from bridle.features.columns import column_of, names_in
 from bridle.lattice import Batch, Lattice, Lattices
 from bridle.rules.conditions import missing_column
 from bridle.tagging.block import Block
@@ -196,7 +196,7 @@ def _column(block: Block, features: Features | None, row: int, name: str) -> Seq
         if name == "tokens" and isinstance(features, TemplateFeatures):
             return features.tokens(x)
         found = column_of(x, name)
-        names = names_of_columns(x)
+        names = names_in(x) or []
     else:
         if name == "tokens" and isinstance(features, TemplateFeatures):
             name = features.templates.main
