@@ -183,6 +183,7 @@ class TemplateFeatures:
         self._lists = {c: ListColumn(f, self.lists) for c, (_, f) in self._split.items() if f and ":" in f}
         self._strings: dict[str, Interned] = {}  # of sources and of columns derived from them
         self._derived: dict[str, Ids] = {}  # derived column -> (number of a source's string) -> id, or word of a list
+        self._sizes: dict[str, int] = {}  # column -> ids that it may have
         self._unseen: dict[str, UnseenTexts] = {}  # source -> what derived columns say of texts without a number
         self._attributes: _native.Attributes | None = None
         self._edges: _native.Attributes | None = None  # of templates with label[-1] beside other places
@@ -325,12 +326,11 @@ class TemplateFeatures:
 
     def _blank(self) -> tuple[_native.Attributes, _native.Attributes | None]:
         """Make tables for attributes, now that the strings are known."""
-        sizes: list[int] = []  # ids that each column may have
         for column, (source, function) in self._split.items():
             names = VALUES if column in self._lists else OF_PLACE[str(function)][1] if source is None else None
-            sizes.append(FIRST + len(self._strings[column].native if names is None else names))
+            self._sizes[column] = FIRST + len(self._strings[column].native if names is None else names)
         self._unseen = {}
-        columns = list(self._split)
+        columns, sizes = list(self._split), list(self._sizes.values())
         plain, edges = (
             _native.Attributes([[(columns.index(p.column), p.offset) for p in t.places] for t in templates], sizes)
             for templates in (self.templates.lines, self.templates.edges)
