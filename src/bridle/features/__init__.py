@@ -42,28 +42,9 @@ FEATURES: dict[str, type[Features]] = {kind.kind: kind for kind in (TemplateFeat
 def features_of(
     spec: str | Iterable[str] | Templates | None, cutoff: int = 1, lists: Mapping[str, Any] | None = None
 ) -> Features:
-    """Make features, without a vocabulary yet.
+    """Make features without a vocabulary yet from templates or the name of a set; None: X holds the features.
 
-    Parameters
-    ----------
-    spec : str, iterable of str, Templates or None
-        Templates, or the name of a set; None: X holds the features themselves. To have a set chosen, see
-        `choose_features`.
-    cutoff : int, default 1
-        Features that occur fewer times in training are left out.
-    lists : mapping, optional
-        Lists of phrases by name, for templates such as ``in:cities[0]``. One that no template names is looked at as
-        ``in:NAME[-1]``, ``in:NAME[0]`` and ``in:NAME[1]``.
-
-    Returns
-    -------
-    TemplateFeatures or PlainFeatures
-        Call `fit` to number what occurs.
-
-    Raises
-    ------
-    FeatureError
-        If `spec` has no templates, or `cutoff` is not an integer >= 1.
+    A list of phrases that no template names is looked at as ``in:NAME[-1]``, ``in:NAME[0]`` and ``in:NAME[1]``.
     """
     if not is_integer(cutoff, 1):
         raise FeatureError("invalid value of `cutoff`", got=repr(cutoff), wanted="an integer >= 1")

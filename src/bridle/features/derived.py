@@ -36,27 +36,13 @@ _DIGITS, _MARKS = re.compile(r"\d"), re.compile(r"\W")
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """A function of templates, such as ``lower`` in ``lower[0]``.
-
-    Parameters
-    ----------
-    name : str
-        Its name in templates.
-    about : str
-        What it gives, in a few words.
-    tokens : tuple of str
-        An example: the tokens of a sequence.
-    values : tuple of str
-        What it gives for each of these tokens; "" means no feature.
-    of : {"text", "place"}
-        What it looks at: the text of a token, of any column (``lemma.lower[0]``), or its place in the sequence.
-    """
+    """A function of templates, such as ``lower`` in ``lower[0]``."""
 
     name: str
-    about: str
-    tokens: tuple[str, ...]
-    values: tuple[str, ...]
-    of: Literal["text", "place"] = "text"
+    about: str  # the value that it gives, in a few words
+    tokens: tuple[str, ...]  # an example: the tokens of a sequence
+    values: tuple[str, ...]  # the values for each of these tokens; "" means no feature
+    of: Literal["text", "place"] = "text"  # of a token of any column (``lemma.lower[0]``), or in the sequence
 
 
 # ---- of the text ----------------------------------------------------------------------------------------------------

@@ -24,21 +24,11 @@ BIGRAM = "label[-1]"
 
 @dataclass(frozen=True, slots=True)
 class FeatureSet:
-    """A ready-made set of templates.
+    """A ready-made set of templates."""
 
-    Parameters
-    ----------
-    name : str
-        Its name, as in ``CRF(features="ner")``.
-    about : str
-        What it is for.
-    templates : str
-        Its templates, one per line.
-    """
-
-    name: str
-    about: str
-    templates: str
+    name: str  # as in ``CRF(features="ner")``
+    about: str  # the task that it is for
+    templates: str  # one per line
 
 
 def _window(column: str, low: int, high: int) -> list[str]:

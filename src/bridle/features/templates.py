@@ -44,18 +44,10 @@ MOST = 4096  # templates
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A column at an offset, such as ``word[-1]``.
-
-    Parameters
-    ----------
-    column : str
-        Name of the column, or of one that is derived from it.
-    offset : int
-        How many tokens after this one; negative ones before it.
-    """
+    """A column, or one that is derived from it, at an offset, such as ``word[-1]``."""
 
     column: str
-    offset: int
+    offset: int  # tokens after this one; negative: before it
 
     def __str__(self) -> str:
         return f"{self.column}[{self.offset}]"
@@ -63,13 +55,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """Places whose values together are one feature.
-
-    Parameters
-    ----------
-    places : tuple of Place
-        Columns with their offsets, such as ``word[-1]``.
-    """
+    """Places whose values together are one feature."""
 
     places: tuple[Place, ...]
 
@@ -202,19 +188,7 @@ class Templates:
         return tuple(dict.fromkeys(source for source, _ in self.parts.values() if source is not None))
 
     def check_columns(self, columns: Collection[str], functions: Collection[str] = OF_TEXT) -> None:
-        """Check that sequences with these columns have all that the templates name.
-
-        Parameters
-        ----------
-        columns : collection of str
-            The columns of a sequence.
-        functions : collection of str
-            The functions of texts that templates may name.
-
-        Raises
-        ------
-        FeatureError
-            If there is no column, or no function, of some name; it names the nearest one.
+        """Raise `FeatureError` if templates name a column or a function that sequences with these columns lack.
 
         Examples
         --------
@@ -234,18 +208,7 @@ class Templates:
         raise no_such_name(place.column, place.offset, self.main, columns)
 
     def first_unknown(self, columns: Collection[str], functions: Collection[str] = OF_TEXT) -> Place | None:
-        """Find the first place that asks for a column which is not among these.
-
-        Parameters
-        ----------
-        columns, functions : collection of str
-            As for `check_columns`.
-
-        Returns
-        -------
-        Place or None
-            None if nothing is missing.
-        """
+        """Find the first place whose column is not among these, nor derived from them by these functions."""
         for place in (place for template in (*self.lines, *self.edges) for place in template.places):
             source, _ = split(place.column, self.main, functions)
             if source is not None and source not in columns:

@@ -70,7 +70,7 @@ _LOOKS_LIKE = {
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """What a model file holds."""
+    """The content of a model file."""
 
     kind: str  # what kind of model it is
     head: dict[str, Any]  # the JSON object
@@ -96,12 +96,12 @@ def save(path: str | os.PathLike[str], kind: str, head: Mapping[str, Any], array
 
 
 def to_bytes(kind: str, head: Mapping[str, Any], arrays: Mapping[str, Array]) -> bytes:
-    """What `save` would write."""
+    """Return the bytes that `save` would write."""
     return b"".join(_parts(kind, head, arrays))
 
 
 def _parts(kind: str, head: Mapping[str, Any], arrays: Mapping[str, Array]) -> list[bytes | memoryview]:
-    """A model file, piece by piece."""
+    """Return the pieces of a model file."""
     if not isinstance(kind, str) or not kind:
         raise ModelFileError("a model has no kind", got=repr(kind), wanted="a string", cause="Arguments swapped?")
     packed = {name: _little(name, array) for name, array in arrays.items()}
@@ -137,7 +137,7 @@ def _parts(kind: str, head: Mapping[str, Any], arrays: Mapping[str, Array]) -> l
 
 
 def _little(name: object, array: object) -> Array:
-    """The array as it is stored."""
+    """Convert an array to what is stored."""
     if not isinstance(name, str) or not name:
         raise ModelFileError("an array has no name", got=repr(name), wanted="a string", cause="Name it in the dict.")
     if not isinstance(array, np.ndarray) or array.dtype.name not in DTYPES:
@@ -156,7 +156,7 @@ def _raw(array: Array) -> memoryview:
 
 
 def _to_json(value: dict[str, Any]) -> bytes:
-    """JSON as the standard has it: no NaN, no infinity, no keys but strings, no half characters."""
+    """Convert to strict JSON: no NaN, no infinity, no keys but strings, no half characters."""
     try:
         _check_keys(value)
         return json.dumps(value, allow_nan=False, ensure_ascii=False, separators=(",", ":")).encode()
@@ -170,7 +170,7 @@ def _to_json(value: dict[str, Any]) -> bytes:
 
 
 def _check_keys(value: object) -> None:
-    """json.dumps would turn other keys into strings without a word, and they would come back as such."""
+    """Raise TypeError if a key is not a string: json.dumps would turn it into a string without a word."""
     if isinstance(value, dict):
         for key, inner in value.items():
             if not isinstance(key, str):
@@ -236,7 +236,7 @@ def read_from(path: str | os.PathLike[str], read: Callable[[IO[bytes], int], Rea
 def unusable(
     error: Exception, path: str | os.PathLike[str], what: str, writer: str, cause: str | None = None
 ) -> ModelFileError:
-    """Whatever (`UNFIT`) went wrong while `what` was put together from a file means that the file holds none."""
+    """Return the error of a file whose parts raised `UNFIT` while `what` was put together from them."""
     got = str(error).splitlines()[0] if str(error) else repr(error)
     return ModelFileError(
         f"this file holds no {what} that can be used",
@@ -248,7 +248,7 @@ def unusable(
 
 
 def from_bytes(data: bytes, longest: Longest = MappingProxyType({})) -> Stored:
-    """What `to_bytes` wrote; trusted no more than a file."""
+    """Read what `to_bytes` wrote; trust it no more than a file."""
     return _read(BytesIO(data), len(data), "a model in memory", longest)
 
 
@@ -267,7 +267,7 @@ def _read(file: IO[bytes], size: int, shown: str, longest: Longest) -> Stored:
             got=version,
             wanted=VERSION,
             where=shown,
-            cause="Was it written by a newer Bridle? Then install that one." if newer else "The file is damaged.",
+            cause="Was it written by a newer Bridle? Then install that version." if newer else "The file is damaged.",
         )
     if length > min(LARGEST_HEADER, size - n):
         raise _cut(shown, size, n + length) if length <= LARGEST_HEADER else _altered(shown, "the header's length")
@@ -282,7 +282,7 @@ def _read(file: IO[bytes], size: int, shown: str, longest: Longest) -> Stored:
 
 
 def _parse(header: bytes, shown: str) -> tuple[str, dict[str, Any], list[dict[str, Any]]]:
-    """The parts of the header, each of the right type."""
+    """Return the parts of the header, each of the right type."""
     try:
         value = json.loads(header.decode(), object_pairs_hook=_once)
         # what could not have been written is not read either: NaN, infinity as 1e999, half characters
@@ -306,7 +306,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _check_entries(entries: list[dict[str, Any]], longest: Longest, shown: str) -> int:
-    """Where the last array ends, if each is described as it should be and begins at the next multiple of 64."""
+    """Return where the last array ends, if each is described correctly and begins at the next multiple of 64."""
     end, seen = 0, {""}
     for entry in entries:
         if not isinstance(entry, dict) or {key: type(part) for key, part in entry.items()} != _KEYS:
@@ -330,8 +330,8 @@ def _check_entries(entries: list[dict[str, Any]], longest: Longest, shown: str) 
 
 
 def _arrays(file: IO[bytes], data: int, entries: list[dict[str, Any]], shown: str) -> dict[str, Array]:
-    """The arrays, one after the other; between them are only zeros (fewer than 64: the sizes were checked)."""
-    found: dict[str, Array] = {}
+    """Read the arrays in order; between them are only zeros (fewer than 64: the sizes were checked)."""
+    arrays: dict[str, Array] = {}
     gap = file.read(data - file.tell())
     for entry in entries:
         gap += file.read(data + entry["offset"] - file.tell())
@@ -342,11 +342,11 @@ def _arrays(file: IO[bytes], data: int, entries: list[dict[str, Any]], shown: st
             raise _cut(shown, file.tell(), data + entry["offset"] + len(raw))
         if hashlib.sha256(raw).hexdigest() != entry["sha256"]:
             raise _altered(shown, f"array {entry['name']!r}")
-        found[entry["name"]] = array.astype(dtype, copy=False)
-        found[entry["name"]].setflags(write=False)
+        arrays[entry["name"]] = array.astype(dtype, copy=False)
+        arrays[entry["name"]].setflags(write=False)
     if any(gap):
         raise _altered(shown, "the space between two arrays")
-    return found
+    return arrays
 
 
 # ---- messages -------------------------------------------------------------------------------------------------------

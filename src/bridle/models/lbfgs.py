@@ -109,9 +109,9 @@ class Lbfgs:
             return False
         while True:
             slope = self._aim()
-            found = self._search_orthant() if self._c1 else self._search_wolfe(slope)
-            if found is not None:
-                self._accept(*found)
+            point = self._search_orthant() if self._c1 else self._search_wolfe(slope)
+            if point is not None:
+                self._accept(*point)
                 return True
             if not self._order or -slope <= TINY * abs(self.loss):
                 self.why = "line search failed"
@@ -119,7 +119,7 @@ class Lbfgs:
             self._order.clear()  # the history misleads: try once more, straight downhill
 
     def state(self) -> dict[str, Array]:
-        """Copies of all that is needed to go on: plain arrays, to be kept in a file and given to `resume`."""
+        """Return copies of all that is needed to go on: plain arrays, to be kept in a file and given to `resume`."""
         return {
             "w": self.w.copy(),
             "gradient": self._g.copy(),
@@ -156,7 +156,7 @@ class Lbfgs:
 
     @np.errstate(all="ignore")  # products of a bad history may overflow; the slope shows it
     def _aim(self) -> float:
-        """Set the direction; its slope p.d, below 0."""
+        """Set the direction; return its slope p.d, below 0."""
         if self._order:
             sp, yp = self._multiply()
             used = np.ix_(self._order, self._order)
@@ -184,12 +184,12 @@ class Lbfgs:
         return -self.gradient_norm * self.gradient_norm
 
     def _multiply(self) -> tuple[Vector, Vector]:
-        """Fill in the products of the newest pair with all; the products of all with p."""
+        """Fill in the products of the newest pair with all; return the products of all with p."""
         k, newest = len(self._order), self._order[-1]
-        found = products([*self._rows(self._s), *self._rows(self._y)], self._y[newest], self._p, self._threads)
-        self._sy[self._order, newest] = found[:k, 0]
-        self._yy[self._order, newest] = self._yy[newest, self._order] = found[k:, 0]
-        return found[:k, 1], found[k:, 1]
+        rows = products([*self._rows(self._s), *self._rows(self._y)], self._y[newest], self._p, self._threads)
+        self._sy[self._order, newest] = rows[:k, 0]
+        self._yy[self._order, newest] = self._yy[newest, self._order] = rows[k:, 0]
+        return rows[:k, 1], rows[k:, 1]
 
     def _rows(self, table: Array) -> list[Array]:
         return [table[k] for k in self._order]
@@ -197,11 +197,11 @@ class Lbfgs:
     # ---- line search ------------------------------------------------------------------------------------------------
 
     def _first(self) -> float:
-        """The first step to try: 1 with a history; without one, a move of length 1, as the scale is not known."""
+        """Return the first step to try: 1 with a history; without it, a move of length 1, as the scale is not known."""
         return 1.0 if self._order else 1.0 / self.gradient_norm
 
     def _search_wolfe(self, slope: float) -> tuple[float, Vector] | None:
-        """The loss and the gradient at a point of the line that obeys the strong Wolfe conditions.
+        """Find the loss and the gradient at a point of the line that obeys the strong Wolfe conditions.
 
         `low` is the best point that decreases enough, `high` the other end of an interval that holds a good step; cubic
         interpolation inside it, and beyond `low` as long as there is no other end.
@@ -231,7 +231,7 @@ class Lbfgs:
         return (loss, gradient) if here is low else self._try(low.step)
 
     def _search_orthant(self) -> tuple[float, Vector] | None:
-        """The loss and the gradient at a point of the orthant that decreases enough."""
+        """Find the loss and the gradient at a point of the orthant that decreases enough."""
         step = self._first()
         for _ in range(TRIALS):
             loss, gradient = self._try(step)
@@ -245,7 +245,7 @@ class Lbfgs:
         return None
 
     def _try(self, step: float) -> tuple[float, Vector]:
-        """F, and the gradient of f, at w + step d, within the orthant if there is an L1 term."""
+        """Compute F, and the gradient of f, at w + step d, within the orthant if there is an L1 term."""
         if step != self._aimed or self._c1:
             combine([1.0, step], [self.w, self._d], out=self._trial, threads=self._threads)
         self._aimed = step
@@ -256,7 +256,7 @@ class Lbfgs:
         return self._call()
 
     def _call(self) -> tuple[float, Vector]:
-        """F, and the gradient of f, at the trial point."""
+        """Compute F, and the gradient of f, at the trial point."""
         self.evaluations += 1
         loss, gradient = self._evaluate(self._trial)
         if np.shape(gradient) != self.w.shape:
@@ -284,7 +284,7 @@ class Lbfgs:
         return None
 
     def _refresh(self) -> None:
-        """Everything that follows from w and the gradient of f."""
+        """Compute everything that follows from w and the gradient of f."""
         if self._c1:
             for b in _blocks(self.w):
                 w, g = self.w[b], self._g[b]
@@ -294,7 +294,7 @@ class Lbfgs:
 
 
 def _two_loop(sy: Vector, yy: Vector, sp: Vector, yp: Vector) -> tuple[float, Vector, Vector]:
-    """The coefficients of p, of the s_i and of the y_i in d; sy, yy (k, k); sp, yp (k,); oldest pair first."""
+    """Return the coefficients of p, of the s_i and of the y_i in d; sy, yy (k, k); sp, yp (k,); oldest pair first."""
     k = len(sp)
     alpha, ahead = np.zeros(k), np.zeros(k)  # ahead_i = alpha_i - beta_i
     for i in reversed(range(k)):
@@ -323,7 +323,7 @@ class _Point:
 
 
 def _lowest(a: _Point, b: _Point) -> float:
-    """Where the cubic through two points with their slopes has its minimum; nan if it has none."""
+    """Return where the cubic through two points with their slopes has its minimum; nan if it has none."""
     u = a.slope + b.slope - 3 * (b.loss - a.loss) / (b.step - a.step)
     square = u * u - a.slope * b.slope
     if not square >= 0:
@@ -334,7 +334,7 @@ def _lowest(a: _Point, b: _Point) -> float:
 
 
 def _between(low: _Point, high: _Point) -> float:
-    """A step inside the interval, a tenth of it off either end."""
+    """Return a step inside the interval, a tenth of it off either end."""
     width = high.step - low.step
     if not high.finite:
         return low.step + 0.1 * width
@@ -343,7 +343,7 @@ def _between(low: _Point, high: _Point) -> float:
 
 
 def _beyond(before: _Point, low: _Point) -> float:
-    """A step past `low`, where the loss still falls: by half as much as the last one up to four times as much."""
+    """Return a step past `low`, where the loss still falls: by half up to four times as much as the last step."""
     width = low.step - before.step
     share = (_lowest(before, low) - low.step) / width
     return low.step + width * (min(max(share, 0.5), 4.0) if share > 0 else 4.0)

@@ -65,16 +65,16 @@ class Objective:
         self._gold[self.pinned] = 0
 
     def _square(self, bigrams: Vector) -> Vector | None:
-        """Label bigrams as (m, m)."""
+        """Reshape label bigrams to (m, m)."""
         return None if self._task.pair_free is None else bigrams.reshape(self._task.m, self._task.m)
 
     def parts(self, vector: Vector) -> Weights:
-        """Weights (W), label bigrams (m, m) and those with the text (E) of a vector."""
+        """Split a vector into weights (W), label bigrams (m, m) and those with the text (E)."""
         edges = None if self._task.layout.edges is None else vector[self._edge_cut :]
         return vector[: self._cut], self._square(vector[self._cut : self._edge_cut]), edges
 
     def __call__(self, w: Vector) -> tuple[float, Vector]:
-        """The loss and its gradient, in a buffer that the next call overwrites."""
+        """Compute the loss and its gradient, in a buffer that the next call overwrites."""
         _, pair, edge_weights = self.parts(w)
         self._weights[: self._cut] = w[: self._cut]
         over_parts(
@@ -92,8 +92,8 @@ class Objective:
             bigrams.fill(0)
             square = self._square(bigrams)
             if self._edges is not None:
-                one = places[low, high]
-                return self._edges.expected(self._weights, pair, one, low, high, counts, square, stop, self._cost)
+                part = places[low, high]
+                return self._edges.expected(self._weights, pair, part, low, high, counts, square, stop, self._cost)
             return self._bundles.expected(self._weights, pair, low, high, counts, square, stop, self._cost)
 
         log_z = sum(over_parts(expect, self._sequences, len(self._sequences)))
@@ -112,7 +112,7 @@ class Objective:
 
 
 class _Edges:
-    """Label bigrams together with the text: their weights as the kernels want them, and what they count."""
+    """Label bigrams together with the text: weights for the kernels, and expected counts."""
 
     def __init__(self, task: Task, parts: int, threads: int) -> None:
         assert task.edges is not None and task.encoded.edges is not None
@@ -143,7 +143,7 @@ class _Edges:
         stop: _native.Stop,
         cost: Vector | None,
     ) -> float:
-        """Add what the sequences low .. high-1 count; the sum of their log Z."""
+        """Add the expected counts of the sequences low .. high-1; return the sum of their log Z."""
         into = self.counts[part]
         into.fill(0)
         return self._native.expected(
@@ -164,13 +164,13 @@ class _Edges:
 
 
 def _cut(count: int, parts: int) -> list[tuple[int, int]]:
-    """0 .. count in parts of about the same size."""
+    """Cut 0 .. count into parts of about the same size."""
     at = [count * k // parts for k in range(parts + 1)]
     return list(pairwise(at))
 
 
 class Likelihood:
-    """A CRF under way (Lafferty, McCallum, Pereira 2001)."""
+    """The learner of a CRF (Lafferty, McCallum, Pereira 2001)."""
 
     def __init__(
         self,
@@ -191,25 +191,25 @@ class Likelihood:
         self._optimiser = Lbfgs(self._objective, w, c1=c1, threads=threads)
 
     def step(self) -> float:
-        """One iteration of L-BFGS; the loss after it."""
+        """Do one iteration of L-BFGS; return the loss after it."""
         if not self._optimiser.step():
             self.finished = self._optimiser.why
         return self._optimiser.loss
 
     def weights(self) -> Weights:
-        """Weights (W), label bigrams (m, m) and those with the text (E)."""
+        """Return weights (W), label bigrams (m, m) and those with the text (E)."""
         state, pair, edges = self._objective.parts(self._optimiser.w)
         return state.copy(), None if pair is None else pair.copy(), None if edges is None else edges.copy()
 
     def state(self) -> dict[str, Array]:
-        """What the optimiser needs to go on."""
+        """Return what the optimiser needs to go on."""
         return self._optimiser.state()
 
     def restore(self, state: Mapping[str, Array]) -> None:
-        """Go on from there."""
-        own = self._optimiser.state()
-        check_state(state, own, but=("steps", "changes"))  # whose shapes `resume` looks at
-        if state["numbers"][1] != own["numbers"][1] or state["counts"][0] != own["counts"][0]:
+        """Go on from a state."""
+        now = self._optimiser.state()
+        check_state(state, now, but=("steps", "changes"))  # whose shapes `resume` looks at
+        if state["numbers"][1] != now["numbers"][1] or state["counts"][0] != now["counts"][0]:
             raise ModelError("the state is that of other settings", wanted="the same c1 and memory")
         if state["counts"].min() < 0:
             raise ModelError("a count is negative", got=state["counts"].tolist(), wanted="numbers >= 0")

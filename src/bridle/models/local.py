@@ -29,9 +29,7 @@ class LocalTagger(Tagger):
         Templates over columns of text, the name of a set, or ``"auto"``, as for `CRF`; label bigrams are not used.
         None: X holds the features themselves.
     lists : mapping of str to list, Path or PhraseList, optional
-        Lists of phrases by name, for templates such as ``in:cities[0]``: the beginning (B), inside (I) or end (E) of a
-        phrase, or a phrase of its own (S). A list that no template names is looked at at the token and its neighbours.
-        The model keeps the phrases. See `bridle.rules.phrases`.
+        Lists of phrases by name, for templates such as ``in:cities[0]``, as for `CRF`.
     cutoff : int, default 1
         Features that occur fewer times in training are left out.
     pairs : {"seen", "all"}, default "all"
@@ -49,9 +47,7 @@ class LocalTagger(Tagger):
     patience : int, optional
         Stop after this many iterations without a better score on the development set of `fit`.
     class_weight : dict of str to float, "balanced" or None, default None
-        How much mistakes on a label weigh, by label or by segment type (``{"PER": 3.0}``); others weigh 1.
-        ``"balanced"`` weighs each class by the inverse of its frequency. More weight gives a class more recall and less
-        precision.
+        How much mistakes on a label weigh, by label or by segment type, as for `CRF`.
     scheme : {"auto", None, "IO", "BIO", "BIOES", "BMES"}, default "auto"
         Tagging scheme of the labels; ``"auto"`` tells it from their names.
     seed : int, default 0

@@ -54,7 +54,7 @@ class AveragedWeights:
         return _native.AveragedWeights(self._w, self._sum, *pairs, step, self._class_weight, *edges)
 
     def _order(self, count: int) -> npt.NDArray[np.int64]:
-        """Another order in each epoch; it depends on the seed and the epoch only, so that it can be resumed."""
+        """Return another order in each epoch, by the seed and the epoch only, so that training can be resumed."""
         return np.random.default_rng((self._seed, self._epoch)).permutation(count)
 
     def _ended(self, wrong: int, why: str) -> float:
@@ -63,7 +63,7 @@ class AveragedWeights:
         return wrong / self._known
 
     def weights(self) -> Weights:
-        """Weights (W), label bigrams (m, m) and those with the text (E)."""
+        """Return weights (W), label bigrams (m, m) and those with the text (E)."""
         steps = self._native.step if self._average == "averaged" else 0
 
         def mean(last: Vector, total: Vector) -> Vector:
@@ -74,7 +74,7 @@ class AveragedWeights:
         return mean(self._w, self._sum), pair, edges
 
     def state(self) -> dict[str, Array]:
-        """Weights, sums, and how far we are."""
+        """Return weights, sums, and the numbers of epochs and steps."""
         out: dict[str, Array] = {"w": self._w, "sum": self._sum}
         if self._pair is not None and self._pair_sum is not None:
             out |= {"pair": self._pair, "pair_sum": self._pair_sum}
@@ -83,7 +83,7 @@ class AveragedWeights:
         return out | {"at": np.array([self._epoch, self._native.step], dtype=np.int64)}
 
     def restore(self, state: Mapping[str, Array]) -> None:
-        """Go on from there."""
+        """Go on from a state."""
         check_state(state, self.state())
         epoch, step = (int(x) for x in state["at"])
         if not (0 <= epoch < 1 << 32 and 0 <= step < 1 << 62):
@@ -121,7 +121,7 @@ class Perceptron(AveragedWeights):
         self._rules = None if decoder is None else TrainingRules(decoder, task.encoded.offsets, given)
 
     def step(self) -> float:
-        """One pass over the sequences; the share of wrong tokens on the way."""
+        """Do one pass over the sequences; return the share of wrong tokens on the way."""
         order = self._order(len(self._task.encoded))
         if self._decoder is None or self._rules is None:
             wrong = self._native.perceptron_pass(self._task.joined, order)
@@ -131,7 +131,7 @@ class Perceptron(AveragedWeights):
 
     def _under_rules(self, decoder: Decoder, rules: TrainingRules, order: npt.NDArray[np.int64]) -> int:
         if self._edges is not None:  # the kernel has one table of transitions for all tokens
-            return sum(self._located(decoder, int(b)) for b in order)
+            return sum(self._update(decoder, int(b)) for b in order)
         wrong = 0
         while len(order):
             done, more, status = self._native.perceptron_pass_under_rules(self._task.joined, rules.native, order)
@@ -145,27 +145,23 @@ class Perceptron(AveragedWeights):
             except BridleError as error:
                 error.at(sequence=b)
                 raise
-            wrong, order = wrong + self._located(decoder, b), order[1:]
+            wrong, order = wrong + self._update(decoder, b), order[1:]
         return wrong
 
-    def _located(self, decoder: Decoder, b: int) -> int:
-        """The same as `_by_decoder`; errors say which sequence it is."""
-        try:
-            return self._by_decoder(decoder, b)
-        except BridleError as error:
-            error.at(sequence=b)
-            raise
-
-    def _by_decoder(self, decoder: Decoder, b: int) -> int:
-        """One sequence as any other is decoded, which raises what there is to say about it."""
+    def _update(self, decoder: Decoder, b: int) -> int:
+        """Decode one sequence and update the weights; return the number of wrong tokens."""
         low, high = self._task.encoded.offsets[b : b + 2].tolist()
         unary, pairwise = np.empty((high - low, self._task.m)), self._pair
         self._task.joined.score(low, self._w, unary)
         if self._task.edges is not None and self._edges is not None and high - low > 1:
             pairwise = np.empty((high - low - 1, self._task.m, self._task.m))
             self._task.edges.steps(b, self._pair, self._edges, pairwise)
-        found = decoder.decode(Lattice(unary, pairwise), None if self._given is None else self._given[b])
-        return self._native.perceptron_update(self._task.joined, b, np.ascontiguousarray(found.ids, dtype=np.int32))
+        try:
+            decoding = decoder.decode(Lattice(unary, pairwise), None if self._given is None else self._given[b])
+        except BridleError as error:
+            error.at(sequence=b)
+            raise
+        return self._native.perceptron_update(self._task.joined, b, np.ascontiguousarray(decoding.ids, dtype=np.int32))
 
 
 class Local(AveragedWeights):
@@ -194,7 +190,7 @@ class Local(AveragedWeights):
         self._winnow, self._margin, self._rate = winnow, margin, rate
 
     def step(self) -> float:
-        """One pass over the tokens; the share of wrong ones on the way."""
+        """Do one pass over the tokens; return the share of wrong tokens on the way."""
         order = self._order(self._task.encoded.n_tokens)
         wrong, updates = self._native.local_pass(self._task.joined, self._winnow, self._margin, self._rate, order)
         share = self._ended(updates, "every token is right by more than the margin")

@@ -32,7 +32,7 @@ Direction = Literal["for", "against"]
 
 
 class Predictor(RoutedEstimator):
-    """A model that has labels, features and weights."""
+    """A model that has labels, features and weights. Methods raise `ModelError` if it has not been trained."""
 
     labels_: Labels
     features_: Features
@@ -82,8 +82,6 @@ class Predictor(RoutedEstimator):
 
         Raises
         ------
-        ModelError
-            If the model has not been trained.
         FeatureError
             If the features cannot be computed from `X`.
 
@@ -141,11 +139,6 @@ class Predictor(RoutedEstimator):
         list of mapping, or None
             What to pass to `Decoder.decode_batch`; None if the rules ask for nothing.
 
-        Raises
-        ------
-        ModelError
-            If the model has not been trained.
-
         Examples
         --------
         >>> import bridle
@@ -174,8 +167,6 @@ class Predictor(RoutedEstimator):
 
         Raises
         ------
-        ModelError
-            If the model has not been trained.
         RuleError
             If a rule does not make sense for the labels of this model.
 
@@ -222,8 +213,6 @@ class Predictor(RoutedEstimator):
 
         Raises
         ------
-        ModelError
-            If the model has not been trained.
         GivenError
             If `given` has another length than `X`, or lacks a value that a rule refers to.
         Infeasible
@@ -277,8 +266,6 @@ class Predictor(RoutedEstimator):
 
         Raises
         ------
-        ModelError
-            If the model has not been trained.
         Infeasible, LimitReached
             As from `Decoder.decode_batch`.
 
@@ -325,8 +312,6 @@ class Predictor(RoutedEstimator):
 
         Raises
         ------
-        ModelError
-            If the model has not been trained.
         LabelError
             If `y` does not have one label per token.
 
@@ -357,11 +342,6 @@ class Predictor(RoutedEstimator):
         list of (str, str, float)
             Attribute, label and weight, largest first. The attribute of a label bigram is ``label[-1]=`` and the label
             before; with a token, ``label[-1]|word[0]=``, the label before, ``|`` and the token.
-
-        Raises
-        ------
-        ModelError
-            If the model has not been trained.
 
         Examples
         --------
@@ -401,8 +381,6 @@ class Predictor(RoutedEstimator):
 
         Raises
         ------
-        ModelError
-            If the model has not been trained.
         LabelError
             If the model has no such label.
 
@@ -433,11 +411,6 @@ class Predictor(RoutedEstimator):
         list of (str, str, float)
             A label, the one after it, and the weight; the strongest first. Empty for a model without label bigrams.
             What single tokens add to them is among the `top_features`.
-
-        Raises
-        ------
-        ModelError
-            If the model has not been trained.
 
         Examples
         --------

@@ -345,8 +345,8 @@ class Tagger(Predictor):
         --------
         >>> import bridle
         >>> X, y = [["the", "cat"], ["a", "dog"], ["the", "dog"]], [["D", "N"]] * 3
-        >>> found = bridle.LocalTagger(features=["word[0]"]).cross_fit(X, y, folds=3)
-        >>> [lattice.unary.shape for lattice in found.lattices()]
+        >>> scores = bridle.LocalTagger(features=["word[0]"]).cross_fit(X, y, folds=3)
+        >>> [lattice.unary.shape for lattice in scores.lattices()]
         [(2, 2), (2, 2), (2, 2)]
         """
         self._check()
@@ -445,8 +445,6 @@ class Tagger(Predictor):
 
         Raises
         ------
-        ModelError
-            If the model has not been trained.
         FileError
             If the file cannot be written.
 
