@@ -299,11 +299,7 @@ class CrossFit:
         FileError
             If the file cannot be written.
         """
-        head = {
-            "labels": list(self.labels.names),
-            "scheme": self.labels.scheme,
-            "identity": dict(self.identity),
-        }
+        head = {"labels": list(self.labels.names), "scheme": self.labels.scheme, "identity": dict(self.identity)}
         arrays: dict[str, npt.NDArray[Any]] = {
             "sequences": self.sequences,
             "fold": self.fold,

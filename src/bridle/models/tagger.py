@@ -363,10 +363,7 @@ class Tagger(Predictor):
         return folded.joined(run.batches, self._cross_fit_identity(examples, tuning, held_together))
 
     def cross_fit_identity(
-        self,
-        X: Sequences,
-        y: LabelLists,
-        groups: Sequence[Hashable] | Table | None = None,
+        self, X: Sequences, y: LabelLists, groups: Sequence[Hashable] | Table | None = None
     ) -> dict[str, Any]:
         """Identify data and settings: what cross-fitted scores of this data have as their `identity`.
 
