@@ -19,7 +19,7 @@ from bridle.errors import Argument, BridleError
 from bridle.labels import Labels
 from bridle.rules.base import Rule, Soft
 from bridle.rules.boolean import Matches, leaves
-from bridle.rules.conditions import Given, TokenPlace, Tokens, parts_of
+from bridle.rules.conditions import TOKENS, Given, TokenPlace, Tokens, parts_of
 from bridle.rules.counts import AtMost, Length, NoDuplicates
 from bridle.rules.equal import EqualPlace
 from bridle.rules.lint_automata import Entry, Finding, Spot, compared, core, lines_of, places, short
@@ -46,7 +46,7 @@ def lint(
 ) -> list[Finding]:
     """Check the lines of a .rules file, or several files. Without labels: only what is true of any labels.
 
-    spell: how findings write an argument, as in `BridleError.message`; folder: where the files are that lines name;
+    spell: the spelling of arguments in findings, as in `BridleError.message`; folder: of the files that lines name;
     unknown: whether a rule with an unknown label is an error, or is left out or read without it, as `--lenient` does.
 
     >>> [f.message for f in lint(["forbid A", "at least 1 token of A"], Labels(["A", "B"]))]
@@ -55,143 +55,132 @@ def lint(
     loaded = lines if isinstance(lines, Loaded) else read_lines(lines, folder=folder)
     alone = len(loaded.texts) < 2
     rules = [Entry(x.rule, Spot(k, x.number, x.file or "", alone)) for k, x in enumerate(loaded.lines)]
-    found = []
+    findings = []
     for error in loaded.wrong:
         number, file, error.where = error.line or 0, error.file or "", None  # the finding has the place
-        found.append(Finding(number, "error", "syntax", _one_line(error.message(spell)), file, error.suggestion))
-    for name, number, text in loaded.again:
-        found.append(Finding(number, "warning", "read-once", text, name or "", "" if number else None))
-    if not rules and not found:
-        found.append(Finding(0, "info", "no-rules", "the file has no rules"))
-    repeated, spots = _duplicates(rules)
-    found += repeated
-    found += _penalties(rules)
-    found += _givens(rules)
-    found += _backtracking(rules)
-    found += _examples(loaded.examples, labels)
+        message = " ".join(error.message(spell).split())
+        findings.append(Finding(number, "error", "syntax", message, file, error.suggestion))
+    for name, number, message in loaded.again:
+        findings.append(Finding(number, "warning", "read-once", message, name or "", "" if number else None))
+    if not rules and not findings:
+        findings.append(Finding(0, "info", "no-rules", "the file has no rules"))
+    repeated, skip = _duplicates(rules)
+    findings += [*repeated, *_zero_penalties(rules), *_given_values(rules), *_backtracking(rules)]
+    findings += _examples(loaded.examples, labels)
     if labels is None:
-        text = f"only the text of the rules was checked: pass {spell(Argument('labels'))} for more"
-        found.append(Finding(0, "info", "no-labels", text))
-        return _in_order(found, loaded)
-    good = []
+        message = f"only the text of the rules was checked: pass {spell(Argument('labels'))} for more"
+        findings.append(Finding(0, "info", "no-labels", message))
+        return _sorted(findings, loaded)
+    known = []  # rules without unknown labels
     for line, entry in zip(loaded.lines, rules, strict=True):
         if unknown == "leave out":
-            kept, told = without_unknown([line], labels)
-            found += [entry.spot.found("warning", "unknown-label", text) for _, text in told]
-            good += [entry._replace(rule=one.rule) for one in kept]
+            kept, messages = without_unknown([line], labels)
+            findings += [entry.spot.finding("warning", "unknown-label", message) for _, message in messages]
+            known += [entry._replace(rule=other.rule) for other in kept]
             continue
-        wrong = unknown_labels([line], labels)
+        names = unknown_labels([line], labels)
         text = loaded.texts[line.file][line.number - 1]
-        for one in wrong:
-            better = None if one.near is None else renamed(text, one.name, one.near)
-            found.append(entry.spot.found("error", "unknown-label", one.message, better))
-        good += [] if wrong else [entry]
-    found += places(good, labels)
-    found += short(good, labels)
-    found += compared(good, labels, skip=spots)
-    return _in_order(found, loaded)
+        for name in names:
+            better = None if name.near is None else renamed(text, name.name, name.near)
+            findings.append(entry.spot.finding("error", "unknown-label", name.message, better))
+        known += [] if names else [entry]
+    findings += [*places(known, labels), *short(known, labels), *compared(known, labels, skip)]
+    return _sorted(findings, loaded)
 
 
-def _in_order(found: list[Finding], loaded: Loaded) -> list[Finding]:
-    """By files and lines; what is about all of them comes last."""
+def _sorted(findings: list[Finding], loaded: Loaded) -> list[Finding]:
+    """Sort findings by file and line, general ones last; suggestions keep the comments of their lines."""
     order = {file or "": k for k, file in enumerate(loaded.texts)}
-    found = [_whole(finding, loaded) for finding in found]
-    return sorted(found, key=lambda finding: (not finding.line, order.get(finding.file, 0), finding))
+    result = []
+    for finding in findings:
+        lines = loaded.texts.get(finding.file or None, [])
+        if finding.suggestion and 0 < finding.line <= len(lines):
+            finding = replace(finding, suggestion=with_comment(finding.suggestion, lines[finding.line - 1]))
+        result.append(finding)
+    return sorted(result, key=lambda finding: (not finding.line, order.get(finding.file, 0), finding))
 
 
-def _whole(finding: Finding, loaded: Loaded) -> Finding:
-    """The finding, with the comment of the line in what it suggests."""
-    lines = loaded.texts.get(finding.file or None, [])
-    if not finding.suggestion or not 0 < finding.line <= len(lines):
-        return finding
-    return replace(finding, suggestion=with_comment(finding.suggestion, lines[finding.line - 1]))
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())
-
-
-# ---- what the text says -----------------------------------------------------------------------------------------
+# ---- checks of the text ---------------------------------------------------------------------------------------------
 
 
 def _duplicates(rules: list[Entry]) -> tuple[list[Finding], set[Spot]]:
-    """Rules that occur twice, and the spots of those that need no further check."""
-    out, spots = [], set()
+    """Return findings about rules that occur twice, and the spots of those that need no further check."""
+    findings, spots = [], set()
     seen: dict[tuple[Rule, bool], Entry] = {}
-    for line in rules:
-        soft = isinstance(line.rule, Soft)
-        first = seen.setdefault((core(line.rule), soft), line)
-        if first is not line:
-            more = "; both penalties are paid" if soft else ""
-            spots.add(line.spot)
-            text = f"the same rule as {lines_of([first.spot])}{more}"
-            out.append(line.spot.found("warning", "duplicate", text, ""))
-    for (rule, soft), line in seen.items():
+    for entry in rules:
+        soft = isinstance(entry.rule, Soft)
+        first = seen.setdefault((core(entry.rule), soft), entry)
+        if first is not entry:
+            spots.add(entry.spot)
+            message = f"the same rule as {lines_of([first.spot])}{'; both penalties are paid' if soft else ''}"
+            findings.append(entry.spot.finding("warning", "duplicate", message, ""))
+    for (rule, soft), entry in seen.items():
         if soft and (hard := seen.get((rule, False))) is not None:
-            text = f"{lines_of([hard.spot])} is the same rule without a penalty, so this penalty is never paid"
-            spots.add(line.spot)
-            out.append(line.spot.found("warning", "never-bites", text, ""))
-    return out, spots
+            spots.add(entry.spot)
+            message = f"{lines_of([hard.spot])} is the same rule without a penalty, so this penalty is never paid"
+            findings.append(entry.spot.finding("warning", "never-bites", message, ""))
+    return findings, spots
 
 
-def _penalties(rules: list[Entry]) -> list[Finding]:
+def _zero_penalties(rules: list[Entry]) -> list[Finding]:
     return [
-        line.spot.found("warning", "zero-penalty", "a penalty of 0: the rule has no effect", "")
-        for line in rules
-        if isinstance(line.rule, Soft) and line.rule.penalty == 0
+        entry.spot.finding("warning", "zero-penalty", "a penalty of 0: the rule has no effect", "")
+        for entry in rules
+        if isinstance(entry.rule, Soft) and entry.rule.penalty == 0
     ]
 
 
-def _givens(rules: list[Entry]) -> list[Finding]:
-    """Values that must come with the sequences: reported once for all lines that need them."""
-    asking: dict[str, list[Spot]] = {}
-    columns = {column for line in rules for place in line.rule.places() for column in place.columns}
-    for line in rules:
-        names = [x.key for field in line.rule.names() for x in field.items if isinstance(x, Given)]
-        for key in dict.fromkeys([*names, *(key for place in line.rule.places() for key in place.keys)]):
-            asking.setdefault(key, []).append(line.spot)
-    out = []
-    for key, spots in asking.items():
+def _given_values(rules: list[Entry]) -> list[Finding]:
+    """Report values that must come with the sequences, once for all lines that need them."""
+    users: dict[str, list[Spot]] = {}
+    columns = {column for entry in rules for place in entry.rule.places() for column in place.columns}
+    for rule, spot in rules:
+        names = [x.key for field in rule.names() for x in field.items if isinstance(x, Given)]
+        for key in dict.fromkeys([*names, *(key for place in rule.places() for key in place.keys)]):
+            users.setdefault(key, []).append(spot)
+    findings = []
+    for key, spots in users.items():
         where, s = lines_of(spots), "s" if len(spots) == 1 else ""
-        text = f"{where} need{s} given[{key!r}] with each sequence"
-        if key == "tokens":
-            text = f'{where} use{s} the texts of tokens: data files have them, score files need "tokens"'
+        if key == TOKENS:
+            message = f'{where} use{s} the texts of tokens: data files have them, score files need "tokens"'
         elif key in columns:
-            text = f'{where} use{s} the column {key!r}: data files need it, score files need it in "given"'
-        out.append(Finding(0, "info", "given", text))
-    return out
+            message = f'{where} use{s} the column {key!r}: data files need it, score files need it in "given"'
+        else:
+            message = f"{where} need{s} given[{key!r}] with each sequence"
+        findings.append(Finding(0, "info", "given", message))
+    return findings
 
 
 def _examples(examples: list[ExampleLine], labels: Labels | None) -> list[Finding]:
-    """Test cases with labels that segments cannot have, or with phrases that their texts do not contain."""
-    out = []
-    kinds = None if labels is None else sorted(labels.types)
+    """Report test cases with labels that segments cannot have, or with phrases that their texts do not contain."""
+    findings = []
+    types = None if labels is None else sorted(labels.types)
     for line in examples:
-        here = Spot(0, line.number, line.file or "", alone=True)
-        if (wrong := line.example.missing()) is not None:
-            out.append(here.found("error", "example-phrase", wrong))
+        spot = Spot(0, line.number, line.file or "", alone=True)
+        if (message := line.example.missing()) is not None:
+            findings.append(spot.finding("error", "example-phrase", message))
         for name in dict.fromkeys(label for label, _ in line.example.spans):
-            if kinds is not None and name not in kinds:
-                text, near = unknown_name(name, kinds)
+            if types is not None and name not in types:
+                message, near = unknown_name(name, types)
                 better = None if near is None else str(line.example.renamed(name, near))
-                out.append(here.found("error", "unknown-label", text, better))
-    return out
+                findings.append(spot.finding("error", "unknown-label", message, better))
+    return findings
 
 
 def _backtracking(rules: list[Entry]) -> list[Finding]:
-    """Expressions for which Python's re, if it was chosen, may take exponential time."""
-    out = []
-    for line in rules:
-        asked = [p.equal.pattern if isinstance(p, EqualPlace) else p.source for p in line.rule.places()]
-        parts = [part for one in asked if isinstance(one, TokenPlace) for part in parts_of(one).values()]
-        for source in dict.fromkeys(parts):
-            if isinstance(source, Tokens) and source.engine == "re" and may_explode(source.pattern):
-                text = f"re may take exponential time for /{source.pattern}/, and no time limit stops it"
-                out.append(line.spot.found("warning", "backtracking", text, linear(line.rule)))
-    return out
+    """Report expressions for which Python's re, if it was chosen, may take exponential time."""
+    findings = []
+    for rule, spot in rules:
+        sources = [p.equal.pattern if isinstance(p, EqualPlace) else p.source for p in rule.places()]
+        conditions = [part for x in sources if isinstance(x, TokenPlace) for part in parts_of(x).values()]
+        for condition in dict.fromkeys(conditions):
+            if isinstance(condition, Tokens) and condition.engine == "re" and may_explode(condition.pattern):
+                message = f"re may take exponential time for /{condition.pattern}/, and no time limit stops it"
+                findings.append(spot.finding("warning", "backtracking", message, _with_re2(rule)))
+    return findings
 
 
-# ---- unknown labels --------------------------------------------------------------------------------------------------
+# ---- unknown labels -------------------------------------------------------------------------------------------------
 
 
 class Unknown(NamedTuple):
@@ -204,125 +193,107 @@ class Unknown(NamedTuple):
 
 
 def unknown_labels(lines: Iterable[Line], labels: Labels) -> list[Unknown]:
-    """Names that are not labels, with the nearest label."""
+    """Return the names in rules that are not labels, with the nearest label."""
     known = [*labels.names, *sorted(labels.types - set(labels.names))]
-    there = frozenset(known)
-    asked = ((line, name) for line in lines for name in _names_of(line.rule) if name not in there)
-    return [Unknown(line, name, *unknown_name(name, known)) for line, name in asked]
+    names = frozenset(known)
+    pairs = ((line, name) for line in lines for name in _names_in(line.rule) if name not in names)
+    return [Unknown(line, name, *unknown_name(name, known)) for line, name in pairs]
 
 
 def unknown_name(name: str, known: Sequence[str]) -> tuple[str, str | None]:
-    """What to say of a name that is not a label, and the label that was perhaps meant."""
+    """Return the message for a name that is not a label, and the label that was perhaps meant."""
     near = difflib.get_close_matches(name, known, n=1) or [x for x in known if x.lower() == name.lower()]
     hint = f"; did you mean {near[0]!r}?" if near else f"; known: {', '.join(known[:12])}"
     return f"unknown label {name!r}{hint}", near[0] if near else None
 
 
-def _names_of(rule: Rule) -> dict[str, None]:
-    asked: dict[str, None] = {}
-    for leaf in leaves(rule):
-        if isinstance(leaf, Matches):
-            asked.update(dict.fromkeys(_names_in(leaf.pattern)))
-        asked.update((x, None) for field in leaf.names() for x in field.items if isinstance(x, str))
-    return asked
+def _names_in(rule: Rule) -> dict[str, None]:
+    names: list[str] = []
 
-
-def _names_in(pattern: str) -> list[str]:
-    """The label names in a label expression."""
-    asked: list[str] = []
-
-    def find(name: str) -> frozenset[int]:
-        asked.append(name)
+    def note(name: str) -> frozenset[int]:
+        names.append(name)
         return frozenset()
 
-    from_regex(pattern, find, 1)
-    return asked
+    for leaf in leaves(rule):
+        if isinstance(leaf, Matches):
+            from_regex(leaf.pattern, note, 1)
+        names += [name for field in leaf.names() for name in field.items if isinstance(name, str)]
+    return dict.fromkeys(names)
 
 
 def without_unknown(lines: Iterable[Line], labels: Labels) -> tuple[list[Line], list[tuple[Line, str]]]:
-    """Lines that name known labels only, and what was left out of each of the others.
+    """Return lines that name known labels only, and a message for each line that was changed or left out.
 
     A rule that only forbids something loses the unknown names of its lists, and keeps its meaning, because an unknown
     label cannot occur. Every other rule is left out as a whole: `present X` could not hold at all, and
     `A next to A, X` would require more than it says.
     """
-    kept, told = [], []
+    kept, messages = [], []
     for line in lines:
         unknown = unknown_labels([line], labels)
-        if not unknown:
-            kept.append(line)
-            continue
-        fewer = _without({one.name for one in unknown}, line.rule)
-        why = "; ".join(one.message for one in unknown)
-        if fewer is None:
-            told.append((line, f"{why}; the rule is left out: {line.rule}"))
-        else:
-            kept.append(replace(line, rule=fewer))
-            told.append((line, f"{why}; the rule is read as: {fewer}"))
-    return kept, told
+        fewer = _without({name.name for name in unknown}, line.rule) if unknown else line.rule
+        if fewer is not None:
+            kept.append(replace(line, rule=fewer) if unknown else line)
+        if unknown:
+            remedy = f"the rule is left out: {line.rule}" if fewer is None else f"the rule is read as: {fewer}"
+            messages.append((line, "; ".join([*(name.message for name in unknown), remedy])))
+    return kept, messages
 
 
 def _without(names: set[str], rule: Rule) -> Rule | None:
-    """The rule without some names; None if that would be another rule."""
+    """Return the rule without some names; None if that would be another rule."""
     if isinstance(rule, Soft):
         inner = _without(names, rule.rule)
         return None if inner is None else replace(rule, rule=inner)
     if not isinstance(rule, _FORBIDDING):
         return None
-    fewer: dict[str, Any] = {}
-    for field, value in vars(rule).items():
-        if isinstance(value, Names):
-            items = tuple(x for x in value.items if x not in names)
-            if not items:
-                return None
-            fewer[field] = Names(items)
-    return replace(rule, **fewer)
+    fields = {field: value.items for field, value in vars(rule).items() if isinstance(value, Names)}
+    fewer: dict[str, Any] = {f: Names(tuple(x for x in items if x not in names)) for f, items in fields.items()}
+    return replace(rule, **fewer) if all(value.items for value in fewer.values()) else None
 
 
-# ---- suggestions -----------------------------------------------------------------------------------------------------
+# ---- suggestions ----------------------------------------------------------------------------------------------------
 
 
 def with_comment(sentence: str, line: str) -> str:
-    """A sentence with the comment of the line that it replaces, if it has none of its own.
+    """Return a sentence with the comment of the line that it replaces, unless it has a comment.
 
     >>> with_comment("A before B", "A befor B # an order")
     'A before B  # an order'
     """
-    comment, own = _comment(line), _comment(sentence)
-    return f"{sentence}  {comment}" if comment and not own else sentence
+    comment = _comment(line)
+    return f"{sentence}  {comment}" if comment and not _comment(sentence) else sentence
 
 
 def _comment(line: str) -> str:
-    with suppress(BridleError):  # the line may be what is wrong
+    with suppress(BridleError):  # the line may be the one with the error
         return scan(line).comment
     return ""
 
 
 def renamed(line: str, name: str, other: str) -> str | None:
-    """The line with another name for a label; None if the name cannot be found in the text.
+    """Return the line with another name for a label; None if the text does not contain the name.
 
     >>> renamed("AUTHOR before TITEL  # not TITEL", "TITEL", "TITLE")
     'AUTHOR before TITLE  # not TITEL'
     """
     expression = re.compile(rf"(?<![\w-]){re.escape(name)}(?![\w-])")
-    made = line
-    tokens, _, places = scan(line)
-    for (kind, text), (begin, end) in zip(reversed(tokens), reversed(places), strict=True):
-        said = unquote(text) if kind == "quoted" else text
-        if kind not in ("quoted", "word"):
-            continue
-        if said == name:
-            made = made[:begin] + quoted_name(other) + made[end:]
+    result = line
+    tokens, _, extents = scan(line)
+    for (kind, text), (begin, end) in zip(reversed(tokens), reversed(extents), strict=True):
+        content = unquote(text) if kind == "quoted" else text
+        if kind in ("quoted", "word") and content == name:
+            result = result[:begin] + quoted_name(other) + result[end:]
         elif kind == "quoted":  # as in: matches "O* TITEL+"
-            made = made[:begin] + quote(expression.sub(lambda _: other, said)) + made[end:]
+            result = result[:begin] + quote(expression.sub(lambda _: other, content)) + result[end:]
     with suppress(BridleError):
-        parse(made)
-        return made if made != line else None
+        parse(result)
+        return result if result != line else None
     return None
 
 
-def linear(rule: Rule) -> str | None:
-    """The rule with RE2 instead of Python's re, if RE2 reads its expressions."""
+def _with_re2(rule: Rule) -> str | None:
+    """Return the sentence of the rule with RE2 instead of Python's re, if RE2 accepts its expressions."""
     with suppress(BridleError):
         return str(parse(re.sub(r'([/"]) by re\b', r"\1", str(rule))))
     return None

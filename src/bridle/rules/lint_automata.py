@@ -50,7 +50,7 @@ class Finding:
     code: str
     message: str
     file: str = ""  # if it is known
-    suggestion: str | None = field(default=None, compare=False)  # what the line should be; "": it can be deleted
+    suggestion: str | None = field(default=None, compare=False)  # a better line; "": delete it
 
 
 class Spot(NamedTuple):
@@ -61,8 +61,8 @@ class Spot(NamedTuple):
     file: str
     alone: bool  # is there no other file?
 
-    def found(self, level: Level, code: str, message: str, suggestion: str | None = None) -> Finding:
-        """A finding about this line."""
+    def finding(self, level: Level, code: str, message: str, suggestion: str | None = None) -> Finding:
+        """Return a finding about this line."""
         return Finding(self.line, level, code, message, self.file, suggestion)
 
 
@@ -74,39 +74,35 @@ class Entry(NamedTuple):
 
 
 def core(rule: Rule) -> Rule:
-    """The rule without its penalty."""
+    """Return the rule without its penalty."""
     return rule.rule if isinstance(rule, Soft) else rule
 
 
 def resolved(rule: Rule, labels: Labels) -> tuple[Sets, ...]:
-    """The label ids of each name of a rule, if `fixed`."""
+    """Return the label ids of each name of a rule that is `fixed`."""
     return tuple(field.resolve(labels, {}) for field in rule.names())
 
 
 def fixed(rule: Rule) -> bool:
-    """Does a rule name all of its labels itself?"""
+    """Return whether a rule names all of its labels itself."""
     return all(isinstance(field, Names) and field.fixed for field in rule.names())
 
 
 def lines_of(spots: Iterable[Spot]) -> str:
-    """Lines by their numbers, in order: lines 7-9, 27; with their files if there are several."""
-    told = []
-    for file, some in groupby(sorted(spots), key=lambda spot: spot.file):
-        group = list(some)
-        numbers = _numbered([spot.line for spot in group])
-        told.append(numbers if group[0].alone else f"{numbers} of {file or 'the text'}")
-    return ", ".join(told)
-
-
-def _numbered(numbers: list[int]) -> str:
-    runs: list[list[int]] = []
-    for number in numbers:
-        if runs and number == runs[-1][-1] + 1:
-            runs[-1].append(number)
-        else:
-            runs.append([number])
-    shown = (", ".join(map(str, run)) if len(run) < 3 else f"{run[0]}-{run[-1]}" for run in runs)
-    return ("line " if len(numbers) == 1 else "lines ") + ", ".join(shown)
+    """Return lines by their numbers, in order: lines 7-9, 27; with their files if there are several."""
+    texts = []
+    for file, group in groupby(sorted(spots), key=lambda spot: spot.file):
+        in_file = list(group)
+        runs: list[list[int]] = []
+        for spot in in_file:
+            if runs and spot.line == runs[-1][-1] + 1:
+                runs[-1].append(spot.line)
+            else:
+                runs.append([spot.line])
+        numbers = ", ".join(", ".join(map(str, run)) if len(run) < 3 else f"{run[0]}-{run[-1]}" for run in runs)
+        text = f"line{'s' if len(in_file) > 1 else ''} {numbers}"
+        texts.append(text if in_file[0].alone else f"{text} of {file or 'the text'}")
+    return ", ".join(texts)
 
 
 # ---- questions about automata ----------------------------------------------------------------------------------------
@@ -128,15 +124,19 @@ class Static:
     def hard(self) -> bool:
         return not isinstance(self.rule, Soft)
 
+    @property
+    def charged(self) -> bool:
+        return isinstance(self.rule, Soft) and self.rule.penalty > 0
+
 
 @dataclass(slots=True)
 class Questions:
-    """Answers questions about automata, within a budget."""
+    """Questions about automata, answered within a budget of steps."""
 
     left: int = _ALL_STEPS
 
     def word(self, automata: Sequence[DFA]) -> list[int] | None:
-        """A shortest non-empty word that all accept, or None."""
+        """Return a shortest non-empty word that all accept, or None."""
         steps = [d.step.tolist() for d in automata]
         accepting = [d.accepting.tolist() for d in automata]
         alive = [_alive(d) for d in automata]
@@ -165,40 +165,40 @@ class Questions:
         return None
 
     def without(self, first: Sequence[DFA], rules: Sequence[Static]) -> list[Static] | None:
-        """A minimal set of rules that leaves no word to `first`; None: there is a word under all of them."""
-        found = self._closing(first, rules)
-        for rule in list(found or ()):
-            fewer = [other for other in found or () if other is not rule]
+        """Return a minimal set of rules that leaves no word to `first`; None: there is a word under all of them."""
+        minimal = self._closing(first, rules)
+        for rule in list(minimal or ()):
+            fewer = [other for other in minimal or () if other is not rule]
             if (closing := self._closing(first, fewer)) is not None:
-                found = closing
-        return found
+                minimal = closing
+        return minimal
 
     def _closing(self, first: Sequence[DFA], rules: Sequence[Static]) -> list[Static] | None:
         used: dict[int, Static] = {}
         automata = list(first)
         while True:
-            found = self.word(automata) if automata else [0]
-            if found is None:
+            word = self.word(automata) if automata else [0]
+            if word is None:
                 return list(used.values())
-            broken = next(((rule, part) for rule in rules for part in rule.parts if not part.accepts(found)), None)
+            broken = next(((rule, part) for rule in rules for part in rule.parts if not part.accepts(word)), None)
             if broken is None:
                 return None
             used[id(broken[0])] = broken[0]
             automata.append(broken[1])
 
     def follows(self, rule: Static, rules: Sequence[Static]) -> list[Static] | None:
-        """Rules from which another one follows, or None."""
-        by: dict[Spot, Static] = {}
+        """Return rules from which another one follows, or None."""
+        premises: dict[Spot, Static] = {}
         for part in rule.parts:
-            found = self.without([~part], rules)
-            if found is None:
+            closing = self.without([~part], rules)
+            if closing is None:
                 return None
-            by.update((other.spot, other) for other in found)
-        return list(by.values())
+            premises.update((other.spot, other) for other in closing)
+        return list(premises.values())
 
 
 def _alive(dfa: DFA) -> list[bool]:
-    """(S,): from which states acceptance can be reached."""
+    """Return for each state whether acceptance can be reached."""
     alive = dfa.accepting.copy()
     while True:
         check_stopped()
@@ -221,18 +221,18 @@ def _traced(came: dict[tuple[int, ...], tuple[tuple[int, ...] | None, int]], sta
 
 
 def _static(line: Entry, labels: Labels, known: dict[Rule, tuple[DFA, ...]]) -> Static | None:
-    """The automaton of a rule that looks at no positions and at nothing given. known: those made so far."""
+    """Return the automata of a rule without positions and given values; None for other rules. known: a cache."""
     rule = core(line.rule)
     if rule.places() or not fixed(rule):
         return None
     if rule not in known:
         automata = rule.automata(resolved(rule, labels), labels)
-        known[rule] = tuple(CountingAutomaton.build(one, len(labels)).dfa() for one in automata)
+        known[rule] = tuple(CountingAutomaton.build(automaton, len(labels)).dfa() for automaton in automata)
     return Static(line.spot, line.rule, known[rule])
 
 
 def compared(lines: list[Entry], labels: Labels, skip: set[Spot]) -> list[Finding]:
-    """Rules alone and with each other. skip: rules that repeat another one."""
+    """Check rules alone and with each other. skip: rules that repeat another one."""
     out: list[Finding] = []
     ask = Questions()
     rules: list[Static] = []
@@ -241,9 +241,9 @@ def compared(lines: list[Entry], labels: Labels, skip: set[Spot]) -> list[Findin
     for line in lines:
         before = len(known)
         try:
-            if (made := _static(line, labels, known)) is not None:
-                rules.append(made)
-                states += sum(part.n_states for part in made.parts) if len(known) > before else 0
+            if (static := _static(line, labels, known)) is not None:
+                rules.append(static)
+                states += sum(part.n_states for part in static.parts) if len(known) > before else 0
         except RuleError:
             out.append(_large(line.spot))
         if states > _MOST_STATES:
@@ -260,15 +260,15 @@ def compared(lines: list[Entry], labels: Labels, skip: set[Spot]) -> list[Findin
     except TooLarge:
         return [*out, _large()]
     if clash is not None:
-        text = f"these rules cannot hold together: {_told((rule.spot, rule.rule) for rule in clash)}"
-        return [*out, max(rule.spot for rule in clash).found("error", "clash", text)]
+        text = f"these rules cannot hold together: {_listed((rule.spot, rule.rule) for rule in clash)}"
+        return [*out, max(rule.spot for rule in clash).finding("error", "clash", text)]
     out += _among(sound, hard, ask)
-    paid = {(one.file, one.line) for one in out if one.code in ("never-bites", "always-broken")}
-    soft = [rule for rule in sound if _charges(rule) and (rule.spot.file, rule.spot.line) not in paid]
+    reported = {(finding.file, finding.line) for finding in out if finding.code in ("never-bites", "always-broken")}
+    soft = [rule for rule in sound if rule.charged and (rule.spot.file, rule.spot.line) not in reported]
     return out + _charged_twice(soft, ask)
 
 
-def _told(rules: Iterable[tuple[Spot, Rule]]) -> str:
+def _listed(rules: Iterable[tuple[Spot, Rule]]) -> str:
     return "; ".join(f"{lines_of([spot])} ({rule})" for spot, rule in sorted(rules, key=lambda pair: pair[0]))
 
 
@@ -276,29 +276,28 @@ def _large(spot: Spot | None = None) -> Finding:
     text = "too large to be checked in full as automata"
     if spot is None:
         return Finding(0, "info", "too-large", f"the rules together are {text}")
-    return spot.found("info", "too-large", f"this rule is {text}")
+    return spot.finding("info", "too-large", f"this rule is {text}")
 
 
 def _alone(rule: Static, ask: Questions) -> list[Finding]:
-    """A rule alone: never or always true?"""
+    """Check whether a rule alone is never or always true."""
     try:
         if ask.without([], [rule]) is not None:
             if rule.hard:
-                return [rule.spot.found("error", "never-holds", "no labelling of any length obeys this rule")]
-            return [
-                rule.spot.found(
-                    "warning", "always-broken", "no labelling obeys this rule, so its penalty is always paid"
-                )
-            ]
+                return [rule.spot.finding("error", "never-holds", "no labelling of any length obeys this rule")]
+            message = "no labelling obeys this rule, so its penalty is always paid"
+            return [rule.spot.finding("warning", "always-broken", message)]
         if all(ask.word([~part]) is None for part in rule.parts):
-            return [rule.spot.found("warning", "always-holds", "every labelling obeys this rule: it has no effect", "")]
+            return [
+                rule.spot.finding("warning", "always-holds", "every labelling obeys this rule: it has no effect", "")
+            ]
     except TooLarge:
         return [_large(rule.spot)]
     return []
 
 
 def _among(rules: list[Static], hard: list[Static], ask: Questions) -> list[Finding]:
-    """A rule among the hard ones: implied by them, or (soft) contradicted? The later of two equal rules is named."""
+    """Find rules that the hard ones imply or (soft ones) contradict. The later of two equal rules is named."""
     out = []
     needed = list(hard)
     for rule in reversed(rules):
@@ -307,18 +306,14 @@ def _among(rules: list[Static], hard: list[Static], ask: Questions) -> list[Find
             by = ask.follows(rule, others)
             if by is not None and rule.hard:
                 needed = others
-                out.append(rule.spot.found("warning", "redundant", f"already follows from {_lines(by)}", ""))
+                out.append(rule.spot.finding("warning", "redundant", f"already follows from {_lines(by)}", ""))
             elif by is not None:
-                out.append(
-                    rule.spot.found(
-                        "warning", "never-bites", f"always holds under {_lines(by)}, so its penalty is never paid", ""
-                    )
-                )
+                message = f"always holds under {_lines(by)}, so its penalty is never paid"
+                out.append(rule.spot.finding("warning", "never-bites", message, ""))
             elif not rule.hard and (clash := ask.without([], [rule, *others])) is not None:
-                message = (
-                    f"cannot hold under {_lines(x for x in clash if x is not rule)}, so its penalty is always paid"
-                )
-                out.append(rule.spot.found("warning", "always-broken", message))
+                lines = _lines(other for other in clash if other is not rule)
+                message = f"cannot hold under {lines}, so its penalty is always paid"
+                out.append(rule.spot.finding("warning", "always-broken", message))
         except TooLarge:
             if ask.left <= 0:
                 return [*out, _large()]
@@ -330,38 +325,34 @@ def _lines(rules: Iterable[Static]) -> str:
     return lines_of(rule.spot for rule in rules)
 
 
-def _charges(rule: Static) -> bool:
-    return isinstance(rule.rule, Soft) and rule.rule.penalty > 0
-
-
 def _charged_twice(rules: list[Static], ask: Questions) -> list[Finding]:
-    """Soft rules such that whatever breaks one of them breaks another, too: one follows from the other."""
+    """Find soft rules such that a labelling that breaks one of them breaks another, too."""
     out: list[Finding] = []
-    told: set[tuple[int, int]] = set()
-    all_of_them = _SideBySide(rules)
+    reported: set[tuple[int, int]] = set()
+    product = _SideBySide(rules)
     for k, rule in enumerate(rules):
         by: list[Static] = []
         try:
             words = [word for part in rule.parts if (word := ask.word([~part])) is not None]  # each breaks the rule
-            broken = [all_of_them.broken_by(word) for word in words]
+            broken = [product.broken_by(word) for word in words]
             for other in sorted(set.intersection(*broken) - {k}):
                 if len(by) == _MOST_NAMED:
                     break
-                if (other, k) not in told and ask.follows(rule, [rules[other]]) is not None:
+                if (other, k) not in reported and ask.follows(rule, [rules[other]]) is not None:
                     by.append(rules[other])
-                    told.add((k, other))
+                    reported.add((k, other))
         except TooLarge:
             return [*out, _large()]
         if by:
-            which = _told((other.spot, other.rule) for other in by)
-            text = f"a labelling that breaks this rule also breaks {which}, so both penalties are charged; "
-            text += "keep one of them, or lower this penalty to what it should add"
-            out.append(rule.spot.found("warning", "charged-twice", text))
+            others = _listed((other.spot, other.rule) for other in by)
+            message = f"a labelling that breaks this rule also breaks {others}, so both penalties are charged; "
+            message += "keep one of them, or lower this penalty to what it should add"
+            out.append(rule.spot.finding("warning", "charged-twice", message))
     return out
 
 
 class _SideBySide:
-    """The automata of many rules, which read a word together: one step of all of them is one look-up."""
+    """The automata of many rules that read a word together: one step of all of them is one look-up."""
 
     def __init__(self, rules: list[Static]) -> None:
         self._parts = [part for rule in rules for part in rule.parts]
@@ -371,7 +362,7 @@ class _SideBySide:
         self._step: dict[int, npt.NDArray[np.int64]] = {}  # label -> (all states) the next one
 
     def broken_by(self, word: list[int]) -> set[int]:
-        """Which rules a word breaks."""
+        """Return the numbers of the rules that a word breaks."""
         states = self._start
         for y in word:
             if y not in self._step:
@@ -382,7 +373,7 @@ class _SideBySide:
 
 
 def short(lines: list[Entry], labels: Labels) -> list[Finding]:
-    """`A next to B` is about tokens, so that segments of A end after their first one, which few people mean."""
+    """Find rules `A next to B`, which are about tokens and end segments of A after their first one."""
     out = []
     for line in lines:
         for rule in line.rule.conjuncts() if labels.scheme is not None else ():
@@ -392,12 +383,12 @@ def short(lines: list[Entry], labels: Labels) -> list[Finding]:
             inside = labels.same_type & ~labels.begins[:-1] & labels.allowed[0]  # (m, m): j goes on with i's segment
             left = inside if mask is None or mask.step is None else inside & mask.step
             for name in sorted(labels.types):
-                its = [i for i, kind in enumerate(labels.type_of) if kind == name and labels.tag_of[i]]
-                if inside[its].any() and not left[its].any():
+                ids = [i for i, kind in enumerate(labels.type_of) if kind == name and labels.tag_of[i]]
+                if inside[ids].any() and not left[ids].any():
                     longer = ImmediatelyFollowedBy(rule.a, Names.of([*rule.a.items, *rule.b.items]))
                     text = f"allows {name} only segments of one token; for longer segments, write: {longer}"
                     better = str(longer) if line.rule == rule else None
-                    out.append(line.spot.found("warning", "one-token", text, better))
+                    out.append(line.spot.finding("warning", "one-token", text, better))
     return out
 
 
@@ -405,7 +396,7 @@ def short(lines: list[Entry], labels: Labels) -> list[Finding]:
 
 
 def places(lines: list[Entry], labels: Labels) -> list[Finding]:
-    """Hard token rules that leave no possible label at a position that they all name."""
+    """Find hard token rules that leave no possible label at a position that they all name."""
     everywhere: list[tuple[Spot, Rule, Bools]] = []
     at: dict[Place, list[tuple[Spot, Rule, Bools]]] = {}
     for line in lines:
@@ -422,13 +413,13 @@ def places(lines: list[Entry], labels: Labels) -> list[Finding]:
         clash = [*everywhere, *group]
         if np.logical_and.reduce([token for _, _, token in clash]).any():
             continue
-        for one in list(clash):
-            fewer = [x for x in clash if x is not one]
+        for entry in list(clash):
+            fewer = [other for other in clash if other is not entry]
             if fewer and not np.logical_and.reduce([token for _, _, token in fewer]).any():
                 clash = fewer
-        if not any(one in group for one in clash):  # the rules without a position contradict each other
+        if not any(entry in group for entry in clash):  # the rules without a position contradict each other
             continue
-        names = _told((spot, rule) for spot, rule, _ in clash)
+        names = _listed((spot, rule) for spot, rule, _ in clash)
         text = f"these rules leave no possible label at a position that they name: {names}"
-        out.append(max(spot for spot, _, _ in clash).found("error", "clash", text))
+        out.append(max(spot for spot, _, _ in clash).finding("error", "clash", text))
     return out
