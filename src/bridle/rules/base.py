@@ -406,14 +406,14 @@ def _combine(kind: str, *rules: Rule) -> Rule:
 
 
 class named:  # noqa: N801  (reads as a sentence: with named(rule))
-    """A context in which errors name the rule."""
+    """A context in which errors name the rule, and the sequence if there is one."""
 
-    def __init__(self, rule: Rule) -> None:
-        self.rule = rule
+    def __init__(self, rule: Rule, sequence: int | None = None) -> None:
+        self.rule, self.sequence = rule, sequence
 
     def __enter__(self) -> None:
         return None
 
     def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         if isinstance(error, BridleError):
-            error.at(rule=self.rule)
+            error.at(rule=self.rule, sequence=self.sequence)

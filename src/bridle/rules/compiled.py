@@ -29,7 +29,7 @@ from bridle.deadline import check_stopped
 from bridle.errors import BridleError, RuleError
 from bridle.labels import Bools, Labels
 from bridle.phrases import Lookup
-from bridle.rules.base import Rule, Sets, Soft
+from bridle.rules.base import Rule, Sets, Soft, named
 from bridle.rules.conditions import (
     TOKENS,
     Condition,
@@ -59,34 +59,24 @@ _EDGES = ("step", "first", "last")  # masks on transitions, and on the ends of a
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Conjunct:
-    """Something that must hold: a rule, or a part of a hard one."""
+    """A rule, or a part of a hard one that must hold by itself."""
 
     number: int  # of the rule
     rule: Rule  # without its penalty, if it is soft
     names: tuple[Names, ...]
-    keys: list[str]  # where label names come from that are not known
+    keys: list[str]  # keys of given values that are label names
     places: tuple[Place, ...]
-    masks: frozenset[str]  # the fields of its mask that say something; none: it is no mask, or it is soft
+    masks: frozenset[str]  # the fields of its mask that are set; none: it has no mask, or it is soft
 
     def absorbed(self, absorb: Absorb) -> bool:
-        """Does it become a mask, whatever is given?"""
+        """Return whether it becomes a mask, whatever is given."""
         if absorb in ("nothing", "relaxed") or not self.masks or ("step" in self.masks and self.keys):
             return False
         return absorb == "masks" or self.masks == {"token"}
 
 
 class CompiledRules:
-    """The rules of a decoder in the kernels' hands.
-
-    Parameters
-    ----------
-    labels : Labels
-    rules : sequence of Rule
-    options : _native.Options
-        Limits, and the options of the engine.
-    absorb : {"masks", "words", "nothing"}
-        What will be asked for first.
-    """
+    """The rules of a decoder, compiled for the kernels. absorb: the form that is compiled at once."""
 
     def __init__(
         self, labels: Labels, rules: Sequence[Rule], options: _native.Options, *, absorb: Absorb = "masks"
@@ -95,19 +85,16 @@ class CompiledRules:
         self._everything = frozenset(range(len(labels.names)))
         self._conjuncts: list[_Conjunct] = []
         for number, rule in enumerate(self.rules):
-            try:  # what is wrong with a rule by itself shows now, not at a sequence
+            with named(rule):  # errors of a rule by itself are raised now, not at a sequence
                 parts = (rule.rule,) if isinstance(rule, Soft) else rule.conjuncts()
                 self._conjuncts += [self._conjunct(number, part, isinstance(rule, Soft)) for part in parts]
-            except BridleError as error:
-                error.at(rule=rule)
-                raise
         self._native: dict[Absorb, _native.CompiledRules] = {absorb: self._compile(absorb)}
 
     def _conjunct(self, number: int, part: Rule, soft: bool) -> _Conjunct:
         names, places = part.names(), part.places()
         if len(places) > _MOST_PLACES:
             raise RuleError("a rule names too many positions", got=len(places), wanted="fewer; split the rule")
-        keys = [item.key for some in names for item in some.items if isinstance(item, Given)]
+        keys = [item.key for field in names for item in field.items if isinstance(item, Given)]
         mask = None if soft else part.mask(((self._everything,),) * len(names), self.labels)
         kinds = [name for name in ("token", *_EDGES) if getattr(mask, name, None) is not None]
         if mask is not None and mask.tied:
@@ -115,66 +102,69 @@ class CompiledRules:
         return _Conjunct(number, part, names, keys, places, frozenset(kinds))
 
     def _mode(self, rule: Rule, absorb: Absorb) -> int:
-        """What violations of a rule cost: as the kernels know it."""
+        """Return the mode of a rule in the kernels: how its violations are charged."""
         if isinstance(rule, Soft):
             return _PER_VIOLATION if rule.per == "violation" else _PER_SEQUENCE
         return _HARD_ONCE if absorb == "relaxed" and len(rule.conjuncts()) > 1 else _HARD
 
     def absorbed(self, absorb: Absorb = "masks") -> list[bool]:
-        """Which rules become masks as a whole, whatever is given."""
+        """Return for each rule whether it becomes masks as a whole, whatever is given."""
         out = [True] * len(self.rules)
-        for one in self._conjuncts:
-            out[one.number] = out[one.number] and one.absorbed(absorb)
+        for conjunct in self._conjuncts:
+            out[conjunct.number] &= conjunct.absorbed(absorb)
         return out
 
     def native(self, absorb: Absorb) -> _native.CompiledRules:
-        """The rules as the kernels hold them."""
-        found = self._native.get(absorb)
-        return found if found is not None else self._native.setdefault(absorb, self._compile(absorb))
+        """Return the rules in one form, compiled at the first call."""
+        if absorb not in self._native:
+            self._native.setdefault(absorb, self._compile(absorb))
+        return self._native[absorb]
 
     def _compile(self, absorb: Absorb) -> _native.CompiledRules:
         masks: dict[str, Bools | None] = dict.fromkeys((*_EDGES, "token"))
         automata: list[tuple[int, _native.CountingAutomaton]] = []
         dependents, states = [], 0
-        for one in self._conjuncts:
-            try:
-                if one.places or one.keys:
-                    for name in (item for some in one.names for item in some.items if isinstance(item, str)):
+        for part in self._conjuncts:
+            with named(self.rules[part.number]):
+                if part.places or part.keys:
+                    for name in (item for names in part.names for item in names.items if isinstance(item, str)):
                         self.labels.matching(name)  # unknown labels show now
-                    dependents.append(one)
+                    dependents.append(part)
                     continue
-                sets = tuple(names.resolve(self.labels, {}) for names in one.names)
-                mask = one.rule.mask(sets, self.labels) if one.absorbed(absorb) else None
+                sets = tuple(names.resolve(self.labels, {}) for names in part.names)
+                mask = part.rule.mask(sets, self.labels) if part.absorbed(absorb) else None
                 if mask is None:
-                    found, size = _automata_of(one.rule, sets, (0,), self.labels)
-                    automata += [(one.number, automaton) for automaton in found]
+                    tables, size = _automata_of(part.rule, sets, (0,), self.labels)
+                    automata += [(part.number, automaton) for automaton in tables]
                     if (states := states + size) > _MOST_STATES:
-                        raise _too_many_states(states)
+                        raise RuleError(
+                            "the automata of all rules together are too large",
+                            got=f"{states:,} states or more",
+                            wanted=f"at most {_MOST_STATES:,}",
+                            cause="Are there many rules with large counts? Remove those that follow from others.",
+                        )
                     continue
-            except BridleError as error:
-                error.at(rule=self.rules[one.number])
-                raise
             for kind, so_far in masks.items():
                 if (here := getattr(mask, kind)) is not None:
                     masks[kind] = np.ascontiguousarray(here) if so_far is None else so_far & here
         source = _Source(self.rules, self.labels, dependents, absorb)
-        tied = any(one.absorbed(absorb) and "tied" in one.masks for one in dependents)
+        tied = any(part.absorbed(absorb) and "tied" in part.masks for part in dependents)
         step, first, last = (None if (bits := masks[k]) is None else bits.view(np.uint8) for k in _EDGES)
         base = None if masks["token"] is None else as_bits(masks["token"])
         same_type = self.labels.same_type.view(np.uint8) if tied else None
-        made = _native.CompiledRules(len(self._everything), step, same_type, first, last, self.options, base, source)
+        native = _native.CompiledRules(len(self._everything), step, same_type, first, last, self.options, base, source)
         for rule in self.rules:
-            made.add_rule(self._mode(rule, absorb), rule.penalty if isinstance(rule, Soft) else 0.0)
+            native.add_rule(self._mode(rule, absorb), rule.penalty if isinstance(rule, Soft) else 0.0)
         for number, automaton in automata:
-            made.add_automaton(number, automaton)
+            native.add_automaton(number, automaton)
         if absorb == "masks":
-            made.drop_redundant()  # what masks and other hard rules see to anyway
-        for number, one in enumerate(dependents):
-            kind = "automata" if not one.absorbed(absorb) else "tied" if "tied" in one.masks else "mask"
-            made.add_dependent(one.number, kind, [source.place(place, number) for place in one.places], one.keys)
+            native.drop_redundant()  # automata that follow from masks and other hard rules
+        for number, part in enumerate(dependents):
+            kind = "automata" if not part.absorbed(absorb) else "tied" if "tied" in part.masks else "mask"
+            native.add_dependent(part.number, kind, [source.place(place, number) for place in part.places], part.keys)
         if dependents:
-            source.conditions.hand_over(made)
-        return made
+            source.conditions.hand_over(native)
+        return native
 
     def bind(
         self,
@@ -188,10 +178,10 @@ class CompiledRules:
         errors: dict[int, BridleError] | None = None,
         stop: _native.Stop | None = None,
     ) -> _native.BoundRules:
-        """The rules (`native`) for these sequences, which are numbered from `first`.
+        """Bind the rules (`native`) to these sequences, which are numbered from `first`.
 
-        texts: of all tokens, end to end, instead of given["tokens"]. errors: takes what is wrong with single sequences
-        (0 is the first of these), whose answers mean nothing then; None: the first of them is raised.
+        texts: of all tokens, end to end, instead of given["tokens"]. errors: receives the errors of single sequences
+        (0 is the first of these), whose answers mean nothing then; None: the first error is raised.
         """
         which = None
         if not native.reads_tokens:
@@ -210,9 +200,9 @@ class CompiledRules:
 
 @dataclass(eq=False)
 class _Source:
-    """Answers what the kernels ask about dependents: label sets, positions and texts that they have not met.
+    """Callbacks of the kernels about dependents: label sets, positions and texts that they have not met.
 
-    The kernels keep it, so that it must not refer to them.
+    The kernels keep it, so it must not refer to them.
     """
 
     _rules: tuple[Rule, ...]
@@ -226,9 +216,9 @@ class _Source:
         return NumberedConditions()
 
     def place(self, place: Place, dependent: int) -> tuple[str, Any, bool]:
-        """A place of a dependent as the kernels take it."""
+        """Return a place of a dependent in the form of the kernels."""
         if type(place) is not Place:
-            return "fixed", None, False  # which is no position, so that they ask for `positions`
+            return "fixed", None, False  # no position, so that they call `positions`
         if isinstance(place.source, Given):
             return "given", place.source.key, place.tied
         if isinstance(place.source, TokenPlace):
@@ -236,71 +226,53 @@ class _Source:
         return "fixed", place.source, place.tied
 
     def facts(self, column: int, text: str) -> bytes:
-        """What the conditions say of a text in a column."""
+        """Return the facts about a text in a column."""
         return self.conditions.facts(column, text)
 
     def choice(self, number: int, given: Any, sequence: int, marks: Sequence[int] = ()) -> Any:
-        """What the label names of a sequence mean: bits (token, first, last), or automata."""
-        one = self._dependents[number]
-        try:
-            sets = tuple(names.resolve(self._labels, given or {}) for names in one.names)
-            if one.absorbed(self._absorb):
-                mask = one.rule.mask(sets, self._labels)
+        """Return the meaning of the label names of a sequence: bits (token, first, last), or automata."""
+        part = self._dependents[number]
+        with named(self._rules[part.number], sequence):
+            sets = tuple(names.resolve(self._labels, given or {}) for names in part.names)
+            if part.absorbed(self._absorb):
+                mask = part.rule.mask(sets, self._labels)
                 assert mask is not None
                 return tuple(None if bits is None else as_bits(bits) for bits in (mask.token, mask.first, mask.last))
             if len(marks) > _MOST_MARKS:
                 got, wanted = f"{len(marks)} combinations", "fewer; split the rule"
                 raise RuleError("a rule names too many positions", got=got, wanted=wanted)
-            all_marks = tuple(marks) or tuple(range(1 << len(one.places)))
-            return _automata_of(one.rule, sets, all_marks, self._labels)[0]
-        except BridleError as error:
-            raise self._about(one, sequence, error) from None
-
-    def _about(self, one: _Conjunct, sequence: int, error: BridleError) -> BridleError:
-        return error.at(rule=self._rules[one.number], sequence=sequence)
+            all_marks = tuple(marks) or tuple(range(1 << len(part.places)))
+            return _automata_of(part.rule, sets, all_marks, self._labels)[0]
 
     def positions(self, number: int, given: Any, sequence: int, place: int, n: int) -> list[int]:
-        """The positions of a place in a sequence of n tokens."""
-        one = self._dependents[number]
-        try:
-            return one.places[place].positions(n, {} if given is None else given)
-        except BridleError as error:
-            raise self._about(one, sequence, error) from None
+        """Return the positions of a place in a sequence of n tokens."""
+        part = self._dependents[number]
+        with named(self._rules[part.number], sequence):
+            return part.places[place].positions(n, {} if given is None else given)
 
     def texts(self, number: int, given: Any, sequence: int, column: int, n: int) -> list[str]:
-        """The values of a column of a sequence."""
-        try:
+        """Return the values of a column of a sequence."""
+        with named(self._rules[self._dependents[number].number], sequence):
             return texts_of({} if given is None else given, self.conditions.column(column), n)
-        except BridleError as error:
-            raise self._about(self._dependents[number], sequence, error) from None
 
 
 _Built = tuple[list[_native.CountingAutomaton], int]  # with the number of their states
 
 
 def _automata_of(rule: Rule, sets: AllSets, marks: tuple[int, ...], labels: Labels) -> _Built:
-    """The automata of a rule. Decoders with the same labels share them, whatever a violation costs."""
+    """Return the automata of a rule. Decoders with the same labels share them, whatever a violation costs."""
     key = (rule, sets, marks)
-    found: _Built | None = labels.automata.get(key)
-    if found is None:
+    built: _Built | None = labels.automata.get(key)
+    if built is None:
         m = len(labels.names)
-        built = rule.tables(sets, labels, marks)
-        found = [to_native(automaton) for automaton in built], sum(len(one.final) for one in built)
-        labels.automata.keep(key, found, sum(one.step.nbytes + one.violations.nbytes + 2 * m for one in built))
-    return found
-
-
-def _too_many_states(states: int) -> RuleError:
-    return RuleError(
-        "the automata of all rules together are too large",
-        got=f"{states:,} states or more",
-        wanted=f"at most {_MOST_STATES:,}",
-        cause="Are there many rules with large counts? Remove those that follow from others.",
-    )
+        tables = rule.tables(sets, labels, marks)
+        built = [to_native(table) for table in tables], sum(len(table.final) for table in tables)
+        labels.automata.keep(key, built, sum(table.step.nbytes + table.violations.nbytes + 2 * m for table in tables))
+    return built
 
 
 def as_bits(allowed: Bools) -> npt.NDArray[np.uint64]:
-    """(..., m) flags as (..., words) bits."""
+    """Pack (..., m) flags into (..., words) bits."""
     words = -(-allowed.shape[-1] // 64)
     padded = np.zeros((*allowed.shape[:-1], words * 64), dtype=bool)
     padded[..., : allowed.shape[-1]] = allowed
@@ -308,7 +280,7 @@ def as_bits(allowed: Bools) -> npt.NDArray[np.uint64]:
 
 
 def to_native(automaton: CountingAutomaton) -> _native.CountingAutomaton:
-    """The tables of an automaton in the kernels' hands."""
+    """Hand the tables of an automaton to the kernels."""
     count = automaton.count
     if automaton.step.shape[1] > 65_000:
         got = f"{automaton.n_states} states"
@@ -332,10 +304,10 @@ _ROLES: tuple[Role, ...] = ("here", "after", "before")  # in a phrase, its last 
 
 
 class _Column:
-    """What is asked of the texts of one column."""
+    """The conditions on one column."""
 
     def __init__(self, name: str, dependent: int) -> None:
-        self.name, self.dependent = name, dependent  # a dependent that looks at it
+        self.name, self.dependent = name, dependent  # a dependent that reads it
         self.patterns: dict[Tokens, int] = {}  # the numbers of the conditions
         self.lists: dict[TokensIn, dict[Role, int]] = {}
 
@@ -355,7 +327,7 @@ class _Column:
 
 
 class NumberedConditions:
-    """Conditions on tokens; one that several rules have gets one number."""
+    """The numbers of conditions on tokens; several rules with the same condition share a number."""
 
     def __init__(self) -> None:
         self._numbers = count()
@@ -363,7 +335,7 @@ class NumberedConditions:
         self._ends: dict[str, int] = {}
 
     def of(self, place: TokenPlace, dependent: int) -> tuple[int, int, int]:
-        """The conditions of a place: on the token itself, on the one before, on the one behind; -1: none."""
+        """Return the conditions of a place: on the token, on the one before, on the one behind; -1: none."""
         numbers = {role: self._number(condition, role, dependent) for role, condition in parts_of(place).items()}
         return numbers["here"], numbers.get("after", -1), numbers.get("before", -1)
 
@@ -382,7 +354,7 @@ class NumberedConditions:
         return known[key]
 
     def hand_over(self, native: _native.CompiledRules) -> None:
-        """Tell the kernels, once all places are numbered."""
+        """Hand all conditions to the kernels, once all places are numbered."""
         columns, lists = list(self._columns.values()), []
         for number, column in enumerate(columns):
             for roles, lookup in zip(column.lists.values(), column.lookups, strict=True):
@@ -393,9 +365,9 @@ class NumberedConditions:
         native.set_conditions([(column.name, column.dependent) for column in columns], lists, *ends)
 
     def column(self, number: int) -> str:
-        """The name of a column."""
+        """Return the name of a column."""
         return list(self._columns)[number]
 
     def facts(self, column: int, text: str) -> bytes:
-        """What the kernels want to know of a text in a column."""
+        """Return the facts about a text in a column."""
         return list(self._columns.values())[column].facts(text)

@@ -83,7 +83,7 @@ def _flow(case: Case) -> None:
 
 
 def _flow_of(case: Case, automaton: CountingAutomaton, table: list[int], price: float | None) -> Ints:
-    """The flow of one automaton; returns the columns that break the rule."""
+    """Add the flow of one automaton; return the columns that break the rule."""
     p = case.program
     n, m = p.n, p.m
     step, violations = automaton.step[table].astype(np.intp), automaton.violations[table]  # (n, S, m)
@@ -203,7 +203,7 @@ def _paper_some(case: Case) -> bool:
 def _paper_immediately_followed_by(case: Case) -> bool:
     """Fersini (17): v[t, a] <= v[t+1, b]."""
     p = case.program
-    (at_a, from_a), (at_b, from_b) = p.into(case.flag(0)), p.into(case.flag(1))
+    (at_a, from_a), (at_b, from_b) = case.into(0), case.into(1)
     later = at_b > 0
     entries = join((at_a, from_a, 1.0), (at_b[later] - 1, from_b[later], -1.0))
     return case.at_most(*entries, np.zeros(p.n), by=np.arange(p.n))
@@ -213,7 +213,7 @@ def _paper_immediately_followed_by(case: Case) -> bool:
 def _paper_followed_by(case: Case) -> bool:
     """Fersini (18), from the next position on: v[t, a] <= sum of v[u, b] over u > t."""
     p = case.program
-    (at_a, from_a), (at_b, from_b) = p.into(case.flag(0)), p.into(case.flag(1))
+    (at_a, from_a), (at_b, from_b) = case.into(0), case.into(1)
     t, which = np.nonzero(at_b > np.arange(p.n)[:, None])
     return case.at_most(*join((at_a, from_a, 1.0), (t, from_b[which], -1.0)), np.zeros(p.n))
 
@@ -222,18 +222,18 @@ def _paper_followed_by(case: Case) -> bool:
 def _paper_around(case: Case) -> bool:
     """Fersini (19): 2 <= v[t-1, left] + v[t+1, right] at each delimiter t (1 at the ends of the sequence)."""
     p, at = case.program, np.array(case.positions(), dtype=np.intp)
-    (at_left, left), (at_right, right) = p.into(case.flag(0)), p.into(case.flag(1))
+    (at_left, left), (at_right, right) = case.into(0), case.into(1)
     d, which = np.nonzero(at_left == at[:, None] - 1)
     e, other = np.nonzero(at_right == at[:, None] + 1)
-    asked = (at > 0).astype(float) + (at < p.n - 1)
+    needed = (at > 0).astype(float) + (at < p.n - 1)
     entries = join((d, left[which], -1.0), (e, right[other], -1.0))
-    return case.at_most(*entries, -asked, slack=asked, by=np.arange(len(at)))
+    return case.at_most(*entries, -needed, slack=needed, by=np.arange(len(at)))
 
 
 @rows("paper", StartsWith, EndsWith)
 def _paper_end(case: Case) -> bool:
     """Fersini (20), one row for each of its two rules: v[0, a] >= 1; v[n-1, b] >= 1."""
-    at, col = case.program.into(case.flag(0))
+    at, col = case.into(0)
     col = col[at == (0 if isinstance(case.rule, StartsWith) else case.program.n - 1)]
     return case.at_most(np.zeros_like(col), col, -1.0, [-1.0])
 
@@ -242,7 +242,7 @@ def _paper_end(case: Case) -> bool:
 def _paper_before(case: Case) -> bool:
     """Fersini (21), the sentence: m t v[t, a] <= sum over y, u < t of 1 - x[u, y, b]."""
     p = case.program
-    (at_a, from_a), (at_b, from_b) = p.into(case.flag(0)), p.into(case.flag(1))
+    (at_a, from_a), (at_b, from_b) = case.into(0), case.into(1)
     t = np.arange(p.n)
     late, which = np.nonzero(at_b < t[:, None])
     entries = join((at_a, from_a, p.m * at_a), (late, from_b[which], 1.0))
@@ -318,7 +318,7 @@ def _masked(case: Case) -> bool:
 
 @rows("tight", Present)
 def _present(case: Case) -> bool:
-    _, col = case.program.into(case.flag(0))
+    _, col = case.into(0)
     return case.at_most(np.zeros_like(col), col, -1.0, [-1.0])
 
 
@@ -336,7 +336,7 @@ def _if_present(case: Case) -> bool:
 def _followed_by(case: Case) -> bool:
     """q[t]: some b at t or later.  q[t] <= q[t+1] + v[t, b];  v[t, a] <= q[t+1]."""
     p = case.program
-    (at_a, from_a), (at_b, from_b) = p.into(case.flag(0)), p.into(case.flag(1))
+    (at_a, from_a), (at_b, from_b) = case.into(0), case.into(1)
     q, t = p.columns(p.n), np.arange(p.n)
     p.rows(*join((t, q, 1.0), (t[:-1], q[1:], -1.0), (at_b, from_b, -1.0)), -INF, np.zeros(p.n))
     return case.at_most(*join((at_a, from_a, 1.0), (t[:-1], q[1:], -1.0)), np.zeros(p.n))
@@ -346,7 +346,7 @@ def _followed_by(case: Case) -> bool:
 def _before(case: Case) -> bool:
     """seen[t]: some b at t or before.  seen[t] >= seen[t-1], v[t, b];  v[t, a] + seen[t-1] <= 1."""
     p = case.program
-    (at_a, from_a), (at_b, from_b) = p.into(case.flag(0)), p.into(case.flag(1))
+    (at_a, from_a), (at_b, from_b) = case.into(0), case.into(1)
     seen, t = p.columns(p.n), np.arange(p.n)
     p.rows(*join((t, seen, -1.0), (at_b, from_b, 1.0)), -INF, np.zeros(p.n))
     p.rows(*join((t[1:] - 1, seen[1:], -1.0), (t[1:] - 1, seen[:-1], 1.0)), -INF, np.zeros(p.n - 1))
@@ -359,14 +359,14 @@ def _before(case: Case) -> bool:
 def _around(case: Case) -> bool:
     """No wrong label beside a delimiter."""
     p, wrong = case.program, (~case.flag(0), ~case.flag(1))
-    asked = [(d, t + k, wrong[k > 0]) for d, t in enumerate(case.positions()) for k in (-1, 1) if 0 <= t + k < p.n]
-    found = [np.flatnonzero((p.pos == t) & bad[p.dst]) for _, t, bad in asked]
+    beside = [(d, t + k, wrong[k > 0]) for d, t in enumerate(case.positions()) for k in (-1, 1) if 0 <= t + k < p.n]
+    columns = [np.flatnonzero((p.pos == t) & bad[p.dst]) for _, t, bad in beside]
     if case.price is None:
-        for col in found:
+        for col in columns:
             p.edge_upper[col] = 0.0
-    elif asked:
-        entries = join(*((r, col, 1.0) for r, col in enumerate(found)))
-        case.at_most(*entries, np.zeros(len(asked)), by=[d for d, _, _ in asked])
+    elif beside:
+        entries = join(*((r, col, 1.0) for r, col in enumerate(columns)))
+        case.at_most(*entries, np.zeros(len(beside)), by=[d for d, _, _ in beside])
     return True
 
 
@@ -387,13 +387,13 @@ def _formula(case: Case) -> bool:
     """RY 4.2: any Boolean function over labels as linear rows, here with one column for each inner part (Tseitin)."""
     if not _plain(case.rule):
         return False
-    some = _clause(case, case.rule, True)  # one of these is true
-    entries = join((0, np.zeros(0, np.intp), 0.0), *((0, e.col, -e.coef) for e in some))
-    return case.at_most(*entries, [sum(e.constant for e in some) - 1.0])
+    clause = _clause(case, case.rule, True)  # at least one of these is true
+    entries = join((0, np.zeros(0, np.intp), 0.0), *((0, e.col, -e.coef) for e in clause))
+    return case.at_most(*entries, [sum(e.constant for e in clause) - 1.0])
 
 
 def _plain(rule: Rule) -> bool:
-    """Is it made of `label_at` and `present` only?"""
+    """Return whether a rule is made of `label_at` and `present` only."""
     match rule:
         case LabelAt() | Present():
             return True
@@ -405,7 +405,7 @@ def _plain(rule: Rule) -> bool:
 
 
 def _clause(case: Case, rule: Rule, want: bool) -> list[_Truth]:
-    """Expressions of which at least one is true exactly when the rule is true (or, if not `want`, false)."""
+    """Return expressions of which at least one is true exactly when the rule is true (or, if not `want`, false)."""
     match rule, want:
         case Not(inner), _:
             return _clause(case, inner, not want)
@@ -419,13 +419,13 @@ def _clause(case: Case, rule: Rule, want: bool) -> list[_Truth]:
         case Present(names), True:
             return _stands(case, names.resolve(case.labels, case.given), range(case.program.n))
         case LabelAt(at, names), False:
-            found = _stands(case, names.resolve(case.labels, case.given), at.positions(case.program.n, case.given))
-            return [~e for e in found]
+            positions = at.positions(case.program.n, case.given)
+            return [~e for e in _stands(case, names.resolve(case.labels, case.given), positions)]
     return [~_any(case, _clause(case, rule, not want))]
 
 
 def _stands(case: Case, sets: Sets, positions: range | list[int]) -> list[_Truth]:
-    """v[t, y] of some labels at some positions."""
+    """Return v[t, y] of some labels at some positions."""
     at, col = case.program.into(flags(union(sets), case.program.m))
     return [_Truth(col[at == t], np.ones(np.count_nonzero(at == t))) for t in positions]
 
@@ -437,9 +437,9 @@ def _any(case: Case, parts: list[_Truth]) -> _Truth:
     p, z = case.program, case.program.columns(1)
     sum_of_all = [(0, e.col, -e.coef) for e in parts]
     each = [(r, e.col, e.coef) for r, e in enumerate(parts, start=1)]
-    own = (np.arange(len(parts) + 1), z, np.append(1.0, -np.ones(len(parts))))
+    of_z = (np.arange(len(parts) + 1), z, np.append(1.0, -np.ones(len(parts))))
     high = [sum(e.constant for e in parts), *(-e.constant for e in parts)]
-    p.rows(*join(own, *sum_of_all, *each), -INF, np.array(high))
+    p.rows(*join(of_z, *sum_of_all, *each), -INF, np.array(high))
     return _Truth(z, np.ones(1))
 
 

@@ -58,7 +58,7 @@ class Program:
         self.rows(np.repeat([0, 1], m), np.concatenate([labels, ends]), 1.0, np.ones(2), np.ones(2))
 
     def columns(self, count: int, price: npt.ArrayLike = 0.0, *, upper: float = 1.0, integer: bool = False) -> Ints:
-        """Add columns; returns their numbers. Not `integer`: the edges leave them no choice but whole values."""
+        """Add columns; return their numbers. Not `integer`: the edges force them to be integers."""
         self._fits(count)
         self._uppers.append(np.full(count, upper))
         self._prices.append(np.broadcast_to(np.asarray(price, dtype=np.float64), count))
@@ -78,7 +78,7 @@ class Program:
         self.n_rows += len(high)
 
     def _fits(self, more: int) -> None:
-        """Is there memory and time for so many more entries?"""
+        """Raise if there is no memory or time for so many more entries."""
         if self.n_entries + more > self._most:
             raise EngineError(
                 "the linear program of a sequence is too large",
@@ -88,9 +88,9 @@ class Program:
             )
         self._deadline.check(SECONDS * more)
 
-    def into(self, wanted: Bools) -> tuple[Ints, Ints]:
-        """Edges into the wanted labels, (m,) or (n, m): their positions and their columns."""
-        col = np.flatnonzero(wanted[self.dst] if wanted.ndim == 1 else wanted[self.pos, self.dst])
+    def into(self, labels: Bools) -> tuple[Ints, Ints]:
+        """Return the edges into labels, (m,) or (n, m) flags: their positions and their columns."""
+        col = np.flatnonzero(labels[self.dst] if labels.ndim == 1 else labels[self.pos, self.dst])
         return self.pos[col], col
 
     @property
@@ -111,7 +111,7 @@ class Program:
         return np.concatenate(self._lows), np.concatenate(self._highs)
 
     def matrix(self) -> tuple[Ints, Ints, Floats]:
-        """Row-wise sparse matrix: starts (rows,), columns, coefficients; entries of one place are added up."""
+        """Return the row-wise sparse matrix: starts (rows,), columns, coefficients; equal places are added up."""
         row, col, coef = np.concatenate(self._row), np.concatenate(self._col), np.concatenate(self._coef)
         place = row * self.n_columns + col
         order = np.argsort(place, kind="stable")
@@ -138,11 +138,15 @@ class Case:
     per: Literal["sequence", "violation"] = "sequence"
 
     def flag(self, k: int) -> Bools:
-        """(m,) labels of the rule's k-th field of names."""
+        """Return (m,) flags of the labels in the k-th label field of the rule."""
         return flags(union(self.sets[k]), self.program.m)
 
+    def into(self, k: int) -> tuple[Ints, Ints]:
+        """Return the edges into these labels: their positions and their columns."""
+        return self.program.into(self.flag(k))
+
     def positions(self) -> list[int]:
-        """Positions of the rule's place; all, if it has none."""
+        """Return the positions of the rule's place; all, if it has none."""
         places = self.rule.places()
         return places[0].positions(self.program.n, self.given) if places else list(range(self.program.n))
 
@@ -157,7 +161,7 @@ class Case:
         by: npt.ArrayLike | None = None,
         units: bool = False,
     ) -> bool:
-        """Rows  sum <= high  that a soft rule may exceed for its price; to be called once per rule.
+        """Add rows  sum <= high  that a soft rule may exceed for its price; to be called once per rule.
 
         slack (R,)  by how much at most      by (R,)  the violation that a row belongs to; None: the rule is broken once
         units       each unit above `high` is a violation
@@ -183,7 +187,7 @@ TABLE: dict[tuple[type[Rule], str], Lowering] = {}
 
 
 def rows(formulation: Formulation, *kinds: type[Rule]) -> Callable[[Lowering], Lowering]:
-    """Registers a lowering of some kinds of rules."""
+    """Register a lowering of some kinds of rules."""
 
     def register(make: Lowering) -> Lowering:
         for kind in kinds:
@@ -195,6 +199,6 @@ def rows(formulation: Formulation, *kinds: type[Rule]) -> Callable[[Lowering], L
 
 
 def join(*parts: tuple[npt.ArrayLike, npt.ArrayLike, npt.ArrayLike]) -> tuple[Ints, Ints, Floats]:
-    """Entries (row, col, coef) of several sums, one after the other."""
+    """Join entries (row, col, coef) of several sums."""
     row, col, coef = zip(*(np.broadcast_arrays(*part) for part in parts), strict=True)
     return np.concatenate(row).astype(np.intp), np.concatenate(col).astype(np.intp), np.concatenate(coef).astype(float)
