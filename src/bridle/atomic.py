@@ -50,26 +50,9 @@ _own: set[Path] = set()  # parts that this process has made and that may still b
 class Replacement:
     """A file that is being written beside its place.
 
-    Parameters
-    ----------
-    path : str or path
-        Where the file goes. A link is followed. A device or a pipe is written as it is.
-    error : type of FileError
-        What to raise.
-    patience : float
-        Seconds to wait while somebody else writes the same file.
-
-    Attributes
-    ----------
-    raw : FileIO
-        Write into this; it has no buffer.
-    part : Path or None
-        Where it is now; None for a device or a pipe.
-
-    Raises
-    ------
-    FileError
-        If the file cannot be written, or a living process is writing it.
+    A link is followed; a device or a pipe is written as it is. `raw` is the file to write into, without a buffer;
+    `part` is its path, None for a device or a pipe. Raises `error` if the file cannot be written, or if a living
+    process still writes it after `patience` seconds.
     """
 
     def __init__(
@@ -92,12 +75,12 @@ class Replacement:
             raise self.failed(failed) from None
 
     def _begin(self) -> int | None:
-        """Make the part; or the id of a process that is writing the same file."""
+        """Create the part; return the id of another process if it is writing the same file."""
         with _alone(self.place.parent):
             if (writer := _writer_of(self.place)) is not None:
                 return writer
-            own = f"{os.getpid()}-{_host()}-{secrets.token_hex(4)}"
-            part = self.place.with_name(f"{_stem(self.place.name)}.{own}.part")
+            suffix = f"{os.getpid()}-{_host()}-{secrets.token_hex(4)}"
+            part = self.place.with_name(f"{_stem(self.place.name)}.{suffix}.part")
             mode = 0o666 if self._mode is None else stat.S_IMODE(self._mode)  # never more open than what it replaces
             _own.add(part)  # before it is there: another thread may look
             try:
@@ -110,7 +93,7 @@ class Replacement:
         return None
 
     def finish(self, flush_to: Literal["cache", "disk"] = "cache") -> None:
-        """Give the file its name. disk: it is there even if the power fails."""
+        """Rename the part to the file. flush_to="disk": the file survives a power failure."""
         try:
             if flush_to == "disk" and self.part is not None:
                 os.fsync(self.raw.fileno())
@@ -127,7 +110,7 @@ class Replacement:
             _sync_folder(self.place.parent)
 
     def discard(self) -> None:
-        """Leave nothing behind."""
+        """Remove the part."""
         with suppress(OSError):
             self._close()
         if self.part is not None:
@@ -136,7 +119,7 @@ class Replacement:
                 _own.discard(self.part)
 
     def keep(self) -> Path | None:
-        """Leave what was written as FILE.part, for the user; where it is."""
+        """Rename the part to FILE.part, for the user; return its path."""
         self._close()
         if self.part is None:
             return None
@@ -149,7 +132,7 @@ class Replacement:
         return None
 
     def failed(self, error: Exception) -> FileError:
-        """What to raise."""
+        """Return the error to raise."""
         if isinstance(error, OSError) and error.errno != errno.ELOOP:
             full = error.errno in FULL
             return self.error(
@@ -163,10 +146,9 @@ class Replacement:
         return self.error("not a valid file name", got=got, wanted="the name of a file", cause="A wrong name?")
 
     def _refused(self, writer: int) -> FileError:
-        own = writer == os.getpid()
         return self.error(
             "another process is writing this file",
-            got="another thread of this process" if own else f"process {writer}",
+            got="another thread of this process" if writer == os.getpid() else f"process {writer}",
             wanted="one writer at a time",
             where=str(self.path),
             cause="Wait until it has finished, or choose another output file.",
@@ -186,22 +168,22 @@ def replacing(
     patience: float = WAIT,
     flush_to: Literal["cache", "disk"] = "cache",
 ) -> Iterator[IO[bytes]]:
-    """A binary file that gets its name at the end of the block; if anything fails, nothing is left of it."""
-    made = Replacement(path, error=error, patience=patience)
+    """Open a binary file that gets its name at the end of the block, or is removed if anything fails."""
+    replacement = Replacement(path, error=error, patience=patience)
     try:
-        file = BufferedWriter(made.raw)
+        file = BufferedWriter(replacement.raw)
         yield cast(IO[bytes], file)
         file.flush()
-        made.finish(flush_to)
+        replacement.finish(flush_to)
     except BaseException as failed:  # Ctrl-C too
-        made.discard()
+        replacement.discard()
         if isinstance(failed, OSError):
-            raise made.failed(failed) from None
+            raise replacement.failed(failed) from None
         raise
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:
-    """Write a text in one go."""
+    """Write a text file."""
     with replacing(path) as file:
         file.write(text.encode())
 
@@ -215,11 +197,11 @@ def claimed(*paths: str | os.PathLike[str] | None) -> Iterator[None]:
     with ExitStack() as stack:
         for path in paths:
             if path is not None and str(path) != "-":
-                made = Replacement(path)
-                stack.callback(made.discard)
-                if made.part is not None:
-                    _claims.add(made.part)
-                    stack.callback(_claims.discard, made.part)
+                replacement = Replacement(path)
+                stack.callback(replacement.discard)
+                if replacement.part is not None:
+                    _claims.add(replacement.part)
+                    stack.callback(_claims.discard, replacement.part)
         yield
 
 
@@ -227,14 +209,14 @@ def claimed(*paths: str | os.PathLike[str] | None) -> Iterator[None]:
 
 
 def _stem(name: str) -> str:
-    """A file's name in that of its part; a long one is cut, with a checksum that tells it from others."""
+    """Return the beginning of the name of a part; a long file name is cut, with a checksum."""
     if len(os.fsencode(name)) <= _LONGEST:
         return name
     return f"{name[:40]}~{hashlib.sha256(os.fsencode(name)).hexdigest()[:16]}"
 
 
 def _host() -> str:
-    """Which host a process id belongs to: folders may be shared over a network."""
+    """Return a short id of this host: folders may be shared over a network."""
     return hashlib.sha256(socket.gethostname().encode("utf-8", "replace")).hexdigest()[:6]
 
 
@@ -246,7 +228,7 @@ def _mode_of(path: str | os.PathLike[str]) -> int | None:
 
 
 def _is_descriptor(path: str | os.PathLike[str]) -> bool:
-    """/dev/stdout and similar ones: a file that is already open, not a path."""
+    """Return whether a path such as /dev/stdout stands for a file that is already open."""
     return re.match(r"/(dev/(stdout|stderr|fd/)|proc/)", str(path)) is not None
 
 
@@ -260,7 +242,7 @@ def _opened(path: Path, flags: int, mode: int = 0o666) -> FileIO:
 
 
 def _rename_new(old: Path, new: Path) -> None:
-    """Rename, but never over something else."""
+    """Rename a file, but never over another one."""
     try:
         new.hardlink_to(old)
     except FileExistsError:
@@ -274,7 +256,7 @@ def _rename_new(old: Path, new: Path) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
-    """The new name to the disk too, where folders can be opened."""
+    """Flush the new name to the disk, where folders can be opened."""
     with suppress(OSError, AttributeError):
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
         try:
@@ -287,11 +269,11 @@ def _sync_folder(folder: Path) -> None:
 
 
 def _writer_of(place: Path) -> int | None:
-    """The process that is writing the same file, if any; what dead ones left is removed."""
+    """Return the process that is writing the same file, if any; remove parts of dead processes."""
     if fcntl is None:
         return None
     known = re.compile(re.escape(_stem(place.name)) + r"\.(\d{1,10})-([0-9a-f]{6})-[0-9a-f]{8}\.part")
-    found: int | None = None
+    writer: int | None = None
     with suppress(OSError), os.scandir(place.parent) as entries:
         for entry in entries:
             part = place.with_name(entry.name)
@@ -301,15 +283,15 @@ def _writer_of(place: Path) -> int | None:
                 continue
             lock = _lock_of(part)
             if lock == "held":
-                found = int(match[1])
+                writer = int(match[1])
             elif lock == "free" and match[2] == _host() and not _alive(int(match[1]), part):
                 with suppress(OSError):
                     part.unlink(missing_ok=True)
-    return found
+    return writer
 
 
 def _lock_of(part: Path) -> Literal["held", "free", "unknown"]:
-    """Does somebody hold the lock of a part?"""
+    """Return whether another process holds the lock of a part."""
     try:
         descriptor = os.open(part, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
@@ -327,7 +309,7 @@ def _lock_of(part: Path) -> Literal["held", "free", "unknown"]:
 
 
 def _alive(process: int, part: Path) -> bool:
-    """May the process with this id, which made a part, still write it?"""
+    """Return whether the process that created a part may still write it."""
     if process == os.getpid():
         return part in _own
     try:
@@ -353,7 +335,7 @@ def _unlock(descriptor: int) -> None:
 
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
-    """One at a time looks for others and begins to write; for a second at most, and where folders can be locked."""
+    """Hold the lock of a folder, if it can be locked, after at most a second of waiting."""
     descriptor: Any = None
     with suppress(OSError, AttributeError):
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)

@@ -1,4 +1,4 @@
-"""When a call must be over: a point in time, and a `Stop` that another thread may set before it."""
+"""The deadline of a call, and a `Stop` that another thread may set before it."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ _stop: ContextVar[_native.Stop | None] = ContextVar("bridle_stop", default=None)
 
 
 class OutOfTime(Exception):  # noqa: N818
-    """The deadline has passed; whoever set it answers with what there is."""
+    """The deadline has passed; its owner returns the best result so far."""
 
 
 class stopping:  # noqa: N801 - it reads as a statement: with stopping(stop): ...
-    """Let a `Stop` end the work inside; who has set it gets `KeyboardInterrupt` out of the work, as with Ctrl-C.
+    """A context whose work a `Stop` can end: it raises `KeyboardInterrupt`, as with Ctrl-C.
 
     Kernels take the stop as an argument. Loops in Python that can be long ask `check_stopped()` instead, because an
     argument would have to pass through everything between a call and its loops: parsers, all kinds of rules, automata,
@@ -52,7 +52,7 @@ class stopping:  # noqa: N801 - it reads as a statement: with stopping(stop): ..
 
 
 def current_stop() -> _native.Stop | None:
-    """The stop of the work around the call; None: nobody can stop it."""
+    """Return the stop of the work around the call; None: it cannot be stopped."""
     return _stop.get()
 
 
@@ -71,7 +71,7 @@ class Deadline:
 
     @classmethod
     def after(cls, seconds: float | None) -> Deadline:
-        """The deadline of a call that begins now; None: it may take as long as it likes."""
+        """Return the deadline of a call that begins now; None: no limit."""
         return cls(math.inf if seconds is None else time.perf_counter() + seconds)
 
     @property
@@ -80,7 +80,7 @@ class Deadline:
         return None if self.at == math.inf else max(self.at - time.perf_counter(), 0.0)
 
     def passed(self, ahead: float = 0.0) -> bool:
-        """Is it over, or will it be when something that takes `ahead` seconds is done?"""
+        """Return whether it has passed, or will have passed in `ahead` seconds."""
         return self.at < math.inf and time.perf_counter() + ahead >= self.at
 
     def check(self, ahead: float = 0.0) -> None:

@@ -56,6 +56,14 @@ def shown(value: object, most: int = 60) -> str:
     return short.repr(value)[:most]
 
 
+def nearest_name(name: str, names: Sequence[str]) -> str | None:
+    """Return the name among `names` that a misspelled one was perhaps meant to be, or None."""
+    from difflib import get_close_matches  # needed only for messages
+
+    near = get_close_matches(name, names, n=1) or [x for x in names if x.lower() == name.lower()]
+    return near[0] if near else None
+
+
 @dataclass(frozen=True, slots=True)
 class Argument:
     """An argument that an error is about, with a value that it has or should have; `...` is any value.
@@ -74,7 +82,7 @@ class Argument:
 def _shown(value: Any) -> str:
     """A value as Python writes it; `...`, in it or alone, is any value."""
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{key!r}: {_shown(one)}" for key, one in value.items()) + "}"
+        return "{" + ", ".join(f"{key!r}: {_shown(item)}" for key, item in value.items()) + "}"
     if isinstance(value, list):
         return "[" + ", ".join(map(_shown, value)) + "]"
     return "..." if value is ... else repr(value)
@@ -199,7 +207,7 @@ class BridleError(Exception):
         text += "" if text.endswith("?") else "."
         cause = self.cause or ""
         if self.argument is not None and word is None:
-            cause = " ".join(one for one in re.split(r"(?<=[.?!])\s+", cause) if "{argument}" not in one)
+            cause = " ".join(part for part in re.split(r"(?<=[.?!])\s+", cause) if "{argument}" not in part)
         return f"{text}\n{spelt(cause)}" if cause else text
 
     def __str__(self) -> str:

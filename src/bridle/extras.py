@@ -8,31 +8,9 @@ from typing import Any
 from bridle.errors import BridleError, MissingExtra
 
 
-def needed(module: str, extra: str, what: str, error: type[BridleError] = MissingExtra) -> Any:
-    """Import a module of an optional package.
+def needed(module: str, extra: str, purpose: str, error: type[BridleError] = MissingExtra) -> Any:
+    """Import a module such as ``"pyarrow.parquet"``, which an extra of Bridle installs, or raise `error`.
 
-    Parameters
-    ----------
-    module : str
-        The module, for example ``"pyarrow.parquet"``.
-    extra : str
-        The extra of Bridle that installs it.
-    what : str
-        What needs it: the beginning of the message.
-    error : type, optional
-        The error to raise.
-
-    Returns
-    -------
-    module
-
-    Raises
-    ------
-    MissingExtra
-        If it cannot be imported.
-
-    Examples
-    --------
     >>> needed("nowhere", "spacy", "components need spaCy")
     Traceback (most recent call last):
     bridle.errors.MissingExtra: components need spaCy; got no package nowhere; wanted pip install 'bridle-nlp[spacy]'.
@@ -51,4 +29,4 @@ def needed(module: str, extra: str, what: str, error: type[BridleError] = Missin
         else:
             got = f"{package}, which cannot be imported: {problem}"
         wanted, cause = f"pip install 'bridle-nlp[{extra}]'", f"In a clone, run pip install '.[{extra}]' instead."
-        raise error(what, got=got, wanted=wanted, cause=cause) from (None if absent else problem)
+        raise error(purpose, got=got, wanted=wanted, cause=cause) from (None if absent else problem)

@@ -39,13 +39,13 @@ _PLAIN = (list, tuple, str, bytes, Mapping, np.ndarray)  # neither tables nor co
 
 
 def renamed_by_step(missing: str, there: Iterable[Any]) -> str | None:
-    """What to say if a column is missing that scikit-learn has put the name of a step before: step__word for word."""
-    found = next((name for name in there if isinstance(name, str) and name.endswith(f"__{missing}")), None)
-    return None if found is None else f"{found!r} has the name of a step before it; {_KEEPING} keeps names as they are."
+    """Return the likely cause if scikit-learn has put the name of a step before a missing column: step__word."""
+    name = next((name for name in there if isinstance(name, str) and name.endswith(f"__{missing}")), None)
+    return None if name is None else f"{name!r} has the name of a step before it; {_KEEPING} keeps names as they are."
 
 
 def rows(data: Any) -> Any:
-    """A table as a list of mappings, a column as a list of its cells; anything else as it is."""
+    """Return a table as a list of mappings, a column as a list of its cells; anything else unchanged."""
     names, data = _opened(data)
     if names is None:
         return _listed(data) if _is_column(data) else data
@@ -56,7 +56,7 @@ def rows(data: Any) -> Any:
 
 
 def cells(data: Any) -> Any:
-    """The same for labels and groups: of a table with one column, the cells of that column."""
+    """Return the cells of a column, or of the only column of a table; anything else unchanged."""
     names, data = _opened(data)
     if names is None:
         return _listed(data) if _is_column(data) else data
@@ -67,7 +67,7 @@ def cells(data: Any) -> Any:
 
 
 def is_missing(cell: Any) -> bool:
-    """Is there nothing in a cell: None, not a number, or what pandas has for it?"""
+    """Return whether a cell is empty: None, NaN, or the missing value of pandas."""
     if cell is None or isinstance(cell, (str, list)):
         return cell is None
     try:
@@ -136,8 +136,8 @@ def sequences(
                 f"there is no column {name!r}", got=", ".join(map(repr, known)), wanted="a column of the table"
             )
     if not keys or not texts:
-        what = "column identifies sequences" if not keys else "column of text is left"
-        raise FeatureError(f"no {what}", got=f"by={by!r}, columns={columns!r}", wanted="at least one")
+        purpose = "column identifies sequences" if not keys else "column of text is left"
+        raise FeatureError(f"no {purpose}", got=f"by={by!r}, columns={columns!r}", wanted="at least one")
     bounds = _bounds(keys, [_listed(table[name]) for name in keys])
     of_texts = {name: _strings(name, _listed(table[name]), FeatureError) for name in texts}
     X = [{name: column[low:high] for name, column in of_texts.items()} for low, high in bounds]
@@ -149,7 +149,7 @@ def sequences(
 
 
 def _bounds(keys: Sequence[str], values: Sequence[list[Any]]) -> list[tuple[int, int]]:
-    """Where each sequence begins, and the row after its last."""
+    """Return the first row of each sequence, and the row after its last."""
     for name, column in zip(keys, values, strict=True):
         if (empty := next((k for k, cell in enumerate(column) if is_missing(cell)), None)) is not None:
             raise FeatureError(
@@ -176,7 +176,7 @@ def _bounds(keys: Sequence[str], values: Sequence[list[Any]]) -> list[tuple[int,
 
 
 def _strings(name: str, column: list[Any], error: type[BridleError]) -> list[str]:
-    """A column of text; anything else in it is an error."""
+    """Return a column of text; raise `error` if a cell is not a string."""
     if (wrong := next((k for k, cell in enumerate(column) if not isinstance(cell, str)), None)) is not None:
         empty = is_missing(column[wrong])
         raise error(
@@ -191,7 +191,7 @@ def _strings(name: str, column: list[Any], error: type[BridleError]) -> list[str
 
 
 def _opened(data: Any) -> tuple[list[str] | None, Any]:
-    """The names of the columns of a table, and the table; None instead of names if it is not a table."""
+    """Return the column names of a table, and the table; None instead of names for anything else."""
     if isinstance(data, _PLAIN):
         return None, data
     if _has(data, "__len__") and _has(data, "__getitem__"):
@@ -208,7 +208,7 @@ def _is_column(data: Any) -> bool:
 
 
 def _listed(column: Any) -> list[Any]:
-    """The cells of a column; pandas may have arrays in them where others have lists."""
+    """Return the cells of a column; arrays in cells, as pandas may have them, become lists."""
     method = next((getattr(column, name) for name in _LISTED if _has(column, name)), column.__iter__)
     return [cell.tolist() if isinstance(cell, np.ndarray) else cell for cell in method()]
 

@@ -28,17 +28,7 @@ def other_distributions() -> list[str]:
 
 
 def conflict(names: list[str]) -> ImportError:
-    """Make the error for a package that has files of other projects.
-
-    Parameters
-    ----------
-    names : list of str
-        The distributions that own these files, if they are known.
-
-    Returns
-    -------
-    ImportError
-    """
+    """Return the error for a package that has files of other projects, those of `names` if they are known."""
     folder = Path(__file__).parent
     got = (
         f"files of {' and '.join(names) or 'another project'}"
@@ -53,18 +43,7 @@ def conflict(names: list[str]) -> ImportError:
 
 
 def explain(problem: ImportError) -> None:
-    """Raise a clearer error if a module of Bridle itself is missing or cannot be loaded.
-
-    Parameters
-    ----------
-    problem : ImportError
-        The error of the import that failed. Errors about modules of other packages are left alone.
-
-    Raises
-    ------
-    ImportError
-        If another distribution has files in the same folder, or the compiled module cannot be loaded.
-    """
+    """Raise a clearer `ImportError` if a module of Bridle itself is missing or cannot be loaded."""
     if (problem.name or "").partition(".")[0] != "bridle":
         return
     if names := other_distributions():

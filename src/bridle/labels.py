@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from difflib import get_close_matches
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, Literal, NamedTuple
@@ -23,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bridle import _native
-from bridle.errors import Argument, EngineError, LabelError, shown
+from bridle.errors import Argument, EngineError, LabelError, nearest_name, shown
 from bridle.recent import RecentCache
 
 MOST_LABELS = 2**16 - _native.ROW_WIDTH  # ids have 16 bits, and a padded row of weights has less than 2**16 slots
@@ -305,8 +304,8 @@ class Labels:
     def _unknown(self, name: object) -> LabelError:
         known = ", ".join(self.names[:12]) + (", ..." if len(self.names) > 12 else "")
         types = f" or a type among {', '.join(sorted(self.types)[:12])}" if self.scheme not in (None, "IO") else ""
-        near = get_close_matches(name, [*self.names, *sorted(self.types)], n=1) if isinstance(name, str) else []
-        cause = f"Did you mean {near[0]!r}?" if near else "A misspelled name, or a different set of labels?"
+        near = nearest_name(name, [*self.names, *sorted(self.types)]) if isinstance(name, str) else None
+        cause = "A misspelled name, or a different set of labels?" if near is None else f"Did you mean {near!r}?"
         return LabelError("unknown label", got=shown(name), wanted=f"one of {known}{types}", cause=cause)
 
     @cached_property

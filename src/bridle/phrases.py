@@ -68,18 +68,18 @@ class PhraseList:
         return PhraseList, (self.content, self.name)
 
     def phrases(self) -> list[str]:
-        """All of them, each with a space between its tokens."""
+        """Return all phrases, each with a space between its tokens."""
         return self.content.decode("utf-8", "surrogatepass").split("\n")
 
     def lookup(self, ignoring: Ignoring = None) -> Lookup:
-        """What finds the phrases in tokens; made once for all that ask while it is in use."""
+        """Return the lookup of the phrases; callers share it while it is in use."""
         key = self._digest, ignoring
-        found = _lookups.get(key)
-        return found if found is not None else _lookups.setdefault(key, Lookup(self.content, ignoring))
+        lookup = _lookups.get(key)
+        return lookup if lookup is not None else _lookups.setdefault(key, Lookup(self.content, ignoring))
 
 
 class Lookup:
-    """The phrases of a list, as they are looked up."""
+    """Phrases in a form in which they can be found in tokens."""
 
     __slots__ = ("__weakref__", "_lines", "fold", "native")
 
@@ -92,16 +92,16 @@ class Lookup:
         self.native = _native.Phrases(content)
 
     def key(self, token: str) -> bytes:
-        """A token as the phrases are written."""
+        """Return a token in the spelling of the phrases."""
         return _encoded(token.casefold() if self.fold else token)
 
     def word(self, token: str) -> int:
-        """The number of a token, as `native` has it; -1: no phrase has it."""
+        """Return the number of a token in `native`; -1: no phrase has it."""
         return self.native.word(self.key(token))
 
     def runs(self, tokens: Sequence[str]) -> list[tuple[int, int]]:
-        """The plain definition: all (first, last) such that tokens[first : last + 1] is a phrase."""
-        keys, found = list(map(self.key, tokens)), []
+        """Return all (first, last) such that tokens[first : last + 1] is a phrase: the plain definition."""
+        keys, runs = list(map(self.key, tokens)), []
         for first in range(len(keys)):
             text = b""
             for last in range(first, len(keys)):
@@ -110,18 +110,18 @@ class Lookup:
                 text += b" " + keys[last] if text else keys[last]
                 line = self._line_from(text)
                 if line == text:
-                    found.append((first, last))
+                    runs.append((first, last))
                 elif not line.startswith(text):
                     break
-        return found
+        return runs
 
     def __contains__(self, text: str) -> bool:
-        """Is this text, cut at its blanks, a phrase?"""
+        """Return whether this text, split at blanks, is a phrase."""
         key = b" ".join(self.key(text).split())
         return key != b"" and self._line_from(key) == key
 
     def _line_from(self, text: bytes) -> bytes:
-        """The first line that is not below a text; lines are sorted."""
+        """Return the first line that is not below a text; lines are sorted."""
         lines, low, high = self._lines, 0, len(self._lines) - 1  # both at line feeds; the line sought begins in between
         while low < high:
             middle = lines.rfind(b"\n", low, (low + high) // 2 + 1)
@@ -134,7 +134,7 @@ class Lookup:
 
 
 def list_of(phrases: Any) -> PhraseList:
-    """A list of phrases: strings or lists of tokens; a path is read."""
+    """Return a list of phrases from strings, lists of tokens, or the path of a file."""
     if isinstance(phrases, PhraseList):
         return phrases
     if isinstance(phrases, os.PathLike):
@@ -156,7 +156,6 @@ def list_of(phrases: Any) -> PhraseList:
 
 
 def _line(phrase: Any) -> bytes:
-    """A phrase as a line of the content."""
     if isinstance(phrase, str):
         tokens = _encoded(phrase).split()
     else:
@@ -177,19 +176,18 @@ def _line(phrase: Any) -> bytes:
 
 
 def _encoded(text: str) -> bytes:
-    """As UTF-8; half a surrogate pair, which Python takes for a character, too."""
     return text.encode("utf-8", "surrogatepass")
 
 
-def _too_large(what: str, most: int, path: str | None = None) -> BridleError:
-    got, wanted = f"more than {most:,} {what}", f"at most {most:,}"
+def _too_large(unit: str, most: int, path: str | None = None) -> BridleError:
+    got, wanted = f"more than {most:,} {unit}", f"at most {most:,}"
     if path is None:
         return RuleError("a list of phrases is too large", got=got, wanted=wanted)
     return FileError(f"the list {path!r} is too large", got=got, wanted=wanted, cause="Is it another file?")
 
 
 def read_list(path: Path, name: str) -> PhraseList:
-    """Read a list from a file that somebody called by a name; see `bridle.rules.phrases` for what it may hold."""
+    """Read a list from a file, under the name that the caller has for it; see `bridle.rules.phrases`."""
     try:
         with path.open("rb") as file:
             data = file.read(LARGEST + 1)
@@ -219,7 +217,7 @@ def _check_text(data: bytes, name: str) -> None:
 
 
 def _content(data: bytes, name: str) -> bytes:
-    """The phrases among the lines of a file, sorted, each once."""
+    """Return the phrases among the lines of a file, sorted, each once."""
     lines = {b" ".join(line.split()) for line in data.splitlines()}  # of bytes: at LF, CR and CRLF
     lines = {line for line in lines if line and line != b"#" and not line.startswith(b"# ")}
     if not lines:

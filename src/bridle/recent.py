@@ -1,4 +1,4 @@
-"""A cache of what was used last, bounded in entries and in bytes."""
+"""A cache of recently used values, bounded in entries and in bytes."""
 
 from __future__ import annotations
 
@@ -21,16 +21,15 @@ class RecentCache:
         return len(self._values)
 
     def get(self, key: Hashable) -> Any:
-        """The value, or None."""
+        """Return the value, or None."""
         with self._lock:
-            found = self._values.get(key)
-            if found is None:
+            if key not in self._values:
                 return None
             self._values.move_to_end(key)
-            return found[0]
+            return self._values[key][0]
 
     def keep(self, key: Hashable, value: Any, size: int) -> None:
-        """Remember a value of about so many bytes."""
+        """Store a value of about `size` bytes."""
         with self._lock:
             self.bytes += size - self._values.pop(key, (None, 0))[1]
             self._values[key] = value, size

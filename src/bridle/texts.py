@@ -49,7 +49,7 @@ class Texts(Sequence[str]):
 
     @classmethod
     def of(cls, texts: Iterable[str]) -> Texts:
-        """The same strings; half characters, which UTF-8 does not have, are kept."""
+        """Pack strings; lone surrogates, which UTF-8 does not have, are kept."""
         return cls(*_native.packed(texts))
 
     @classmethod
@@ -90,16 +90,16 @@ class Texts(Sequence[str]):
         return iter(self.tolist())
 
     def tolist(self) -> list[str]:
-        """All of them, as a list."""
+        """Return a list of all strings."""
         begin, end = int(self.offsets[0]), int(self.offsets[-1])
-        whole, cuts = self.data[begin:end].tobytes(), (self.offsets - begin).tolist()
-        if whole.isascii():
-            text = whole.decode("ascii")
+        data, cuts = self.data[begin:end].tobytes(), (self.offsets - begin).tolist()
+        if data.isascii():
+            text = data.decode("ascii")
             return [text[low:high] for low, high in pairwise(cuts)]
-        return [whole[low:high].decode("utf-8", "surrogatepass") for low, high in pairwise(cuts)]
+        return [data[low:high].decode("utf-8", "surrogatepass") for low, high in pairwise(cuts)]
 
     def equal(self, text: str) -> npt.NDArray[np.bool_]:
-        """Tell for each string whether it is this one."""
+        """Return for each string whether it equals `text`."""
         data = text.encode("utf-8", "surrogatepass")
         at = np.flatnonzero(np.diff(self.offsets) == len(data))
         for k, byte in enumerate(data):
@@ -109,7 +109,7 @@ class Texts(Sequence[str]):
         return same
 
     def distinct(self, at: npt.NDArray[np.int64] | None = None) -> tuple[Texts, npt.NDArray[np.int32]]:
-        """Each text once, in the order of first appearance, and which of them is at each place.
+        """Return each text once, in the order of first appearance, and the number of the text at each place.
 
         at: the places that count; None: all of them.
         """

@@ -44,7 +44,7 @@ class Count:
 
 @dataclass(frozen=True, slots=True)
 class LazyAutomaton:
-    """An automaton given by functions."""
+    """An automaton defined by functions."""
 
     start: State
     step: Callable[[State, int, int], tuple[State, int]]  # (state, label, mark) -> (next state, violations)
@@ -53,7 +53,7 @@ class LazyAutomaton:
     count: Count | None = None  # over these classes, numbered from 0
 
     def counted(self) -> npt.NDArray[np.bool_]:
-        """(m + 1, m): the edges of its count, label by label."""
+        """Return (m + 1, m) edges of its count, label by label."""
         assert self.count is not None and self.classes is not None
         edges: npt.NDArray[np.bool_] = self.count.edges[np.append(self.classes, -1)][:, self.classes]
         return edges
@@ -97,15 +97,15 @@ class CountingAutomaton:
         if automaton.count is not None and automaton.classes is not None:
             return replace(_counting(automaton.count, tuple(marks)), class_of=automaton.classes)
         alike = range(n_labels) if automaton.classes is None else automaton.classes.tolist()
-        one = {c: y for y, c in reversed(list(enumerate(alike)))}  # the first label of each class
-        known = {c: k for k, c in enumerate(one)}
-        made = _minimal(_explore(automaton, list(one.values()), marks), marks)
-        # The automaton may have told more labels apart than there is reason to.
-        columns = number(np.concatenate([made.step, made.violations]).reshape(-1, len(one)).T)
+        label_of = {c: y for y, c in reversed(list(enumerate(alike)))}  # the first label of each class
+        known = {c: k for k, c in enumerate(label_of)}
+        minimal = _minimal(_explore(automaton, list(label_of.values()), marks), marks)
+        # The classes may distinguish more labels than the minimal automaton does.
+        columns = number(np.concatenate([minimal.step, minimal.violations]).reshape(-1, len(label_of)).T)
         first = first_of(columns)
-        step, violations = (np.ascontiguousarray(table[:, :, first]) for table in (made.step, made.violations))
+        step, violations = (np.ascontiguousarray(table[:, :, first]) for table in (minimal.step, minimal.violations))
         class_of = columns[[known[c] for c in alike]].astype(np.uint16)
-        return replace(made, step=step, violations=violations, class_of=class_of)
+        return replace(minimal, step=step, violations=violations, class_of=class_of)
 
     def count_violations(self, ids: Sequence[int] | npt.NDArray[np.integer], marks: Sequence[int] | None = None) -> int:
         """Run the automaton over a labelling."""
@@ -117,13 +117,13 @@ class CountingAutomaton:
         return total + int(self.final[s])
 
     def by_label(self) -> CountingAutomaton:
-        """The same automaton with a class for each label: tables (K, S, m)."""
+        """Return the same automaton with a class for each label: tables (K, S, m)."""
         m = len(self.class_of)
         step, violations = (table[:, :, self.class_of] for table in (self.step, self.violations))
         return CountingAutomaton(step, violations, self.final, np.arange(m, dtype=np.uint16), self.marks)
 
     def dfa(self, mark: int = 0) -> DFA:
-        """The yes/no automaton of an automaton whose positions all carry one mark: accepts what has no violation."""
+        """Return the automaton that accepts labellings without violations, if all positions carry this mark."""
         k = self.marks.index(mark)
         dead = self.n_states
         step = np.where(self.violations[k] > 0, dead, self.step[k]).astype(np.int64)
@@ -136,7 +136,7 @@ _Tables = tuple[Ints, Ints, Ints, Ints]  # step (S, K, C), violations (S, K, C),
 
 
 def _explore(automaton: LazyAutomaton, labels: list[int], marks: Sequence[int]) -> _Tables:
-    """All states that can be reached, reading one label of each class."""
+    """Return tables of all states that can be reached, reading one label of each class."""
     ids: dict[State, int] = {automaton.start: 0}
     todo: list[State] = [automaton.start]
     step, violations, final = list[Ints](), list[Ints](), list[int]()
@@ -156,7 +156,7 @@ def _explore(automaton: LazyAutomaton, labels: list[int], marks: Sequence[int]) 
 
 
 def _minimal(tables: _Tables, marks: Sequence[int], count: Count | None = None) -> CountingAutomaton:
-    """States that no input can distinguish, merged. Its labels are the classes themselves."""
+    """Merge states that no input can distinguish. The labels of the result are the classes."""
     step, violations, final, room = tables
     shown = np.concatenate([final[:, None], room[:, None], violations.reshape(len(final), -1)], axis=1)
     block = refine(shown, step.reshape(len(final), -1))
@@ -173,13 +173,14 @@ def _minimal(tables: _Tables, marks: Sequence[int], count: Count | None = None) 
 
 
 def _counting(count: Count, marks: tuple[int, ...]) -> CountingAutomaton:
-    """The automaton of a count; most rules of a decoder count in one of a few ways, each of other labels."""
+    """Build the automaton of a count; small ones are cached, since most rules count in one of a few ways."""
     return (_small_count if count.edges.size * (count.limit + 1) < 1 << 14 else _count)(count, marks)
 
 
 def _count(count: Count, marks: tuple[int, ...]) -> CountingAutomaton:
-    """The automaton of a count, made at once. States: (count so far, kind of the class before), where classes after
-    which the same things count are of one kind.
+    """Build the automaton of a count.
+
+    States: (count so far, kind of the class before); classes after which the same edges count are of one kind.
     """
     rows, kind = np.unique(count.edges, axis=0, return_inverse=True)
     kind, kinds, most = kind.reshape(-1), len(rows), count.sense == "<="
@@ -202,7 +203,7 @@ _small_count = lru_cache(maxsize=64)(_count)
 
 
 def _reached(step: Ints, start: int) -> Ints:
-    """The states that can be reached, in the order of first appearance, breadth first."""
+    """Return the states that can be reached, in the order of first appearance, breadth first."""
     known = np.zeros(len(step), dtype=bool)
     known[start] = True
     levels = [np.array([start])]

@@ -32,7 +32,7 @@ MAX_DEPTH = 100  # of parentheses
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A piece of the expression: which places can be first and last, may it be empty."""
+    """A piece of the expression: its possible first and last places, and whether it may be empty."""
 
     first: frozenset[int]
     last: frozenset[int]
@@ -61,11 +61,11 @@ class _Parser:
         self.tokens: list[tuple[str, str]] = []
         at, end = 0, len(text.rstrip())
         while at < end:
-            found = _TOKEN.match(text, at)
-            assert found is not None  # the last alternative takes any character
-            kind = found.lastgroup or "op"
-            self.tokens.append(("name" if kind in ("q1", "q2") else kind, found[kind]))
-            at = found.end()
+            match = _TOKEN.match(text, at)
+            assert match is not None  # the last alternative takes any character
+            kind = match.lastgroup or "op"
+            self.tokens.append(("name" if kind in ("q1", "q2") else kind, match[kind]))
+            at = match.end()
         self.at = 0
 
     def fail(self, wanted: str) -> RuleSyntaxError:
@@ -95,7 +95,7 @@ class _Parser:
             raise self.too_large()
 
     def link(self, last: frozenset[int], first: frozenset[int]) -> None:
-        """Every place of `first` may come just after every place of `last`."""
+        """Let every place of `first` follow every place of `last`."""
         self.spend(len(last) * len(first))
         for p in last:
             self.follow.setdefault(p, set()).update(first)
@@ -151,7 +151,7 @@ class _Parser:
         return part
 
     def counted(self, part: _Part, begin: int, text: str) -> _Part:
-        """x{a,b}: the piece is read again for every copy, since each copy needs places of its own."""
+        """Parse x{a,b}: the piece is parsed again for every copy, since each copy needs separate places."""
         low_text, comma, high_text = text[1:-1].partition(",")
         low = int(low_text)
         high = int(high_text) if high_text else (None if comma else low)
@@ -212,7 +212,7 @@ class _Parser:
 
 
 def check_regex(text: str) -> None:
-    """Raise an error if the text is not an expression, whatever the labels are."""
+    """Raise `RuleSyntaxError` if the text is not an expression, whatever the labels are."""
     _Parser(text, lambda _name: frozenset(), 0).expression()
 
 
@@ -225,7 +225,7 @@ def from_regex(text: str, find: Callable[[str], frozenset[int]], n_labels: int) 
 def compile_regex(
     text: str, find: Callable[[str], frozenset[int]], n_labels: int
 ) -> tuple[DFA, npt.NDArray[np.uint16]]:
-    """The same over classes of labels, and the class of each label (m,): one for labels that no place distinguishes."""
+    """Compile an expression over classes of labels; return the classes (m,) too: one for labels used alike."""
     parser = _Parser(text, find, n_labels)
     part = parser.expression()
     class_of = np.zeros(n_labels, dtype=np.int64)
@@ -241,7 +241,7 @@ def compile_regex(
 
 
 def _determinised(parser: _Parser, part: _Part, labels: list[int]) -> tuple[list[list[int]], list[bool]]:
-    """Subset construction over these labels: the successors of each state, and whether it accepts.
+    """Apply the subset construction; return the successors of each state, and whether it accepts.
 
     Sets of places are bits of an integer; bit 0 stands for the start.
     """

@@ -292,8 +292,12 @@ class Rule:
         return _combine("Iff", self, other)
 
     def __bool__(self) -> bool:
-        what, cause = "a rule has no truth value", "Combine rules with & | ~ instead of and, or, not."
-        raise RuleError(what, got=str(self), wanted="rule.holds(labels...)", cause=cause)
+        raise RuleError(
+            "a rule has no truth value",
+            got=str(self),
+            wanted="rule.holds(labels...)",
+            cause="Combine rules with & | ~ instead of and, or, not.",
+        )
 
 
 @dataclass(frozen=True)

@@ -38,15 +38,15 @@ class Formula(Rule):
         return tuple(place for part in self.parts for place in part.places())
 
     def automata(self, sets: tuple[Sets, ...], labels: Labels) -> list[LazyAutomaton]:
-        """The automata of all parts side by side; the truth function is evaluated at the end."""
+        """Run the automata of all parts side by side; the truth function is evaluated at the end."""
         automata: list[tuple[LazyAutomaton, int]] = []  # with the bit at which the marks of its part begin
         owner: list[int] = []
         names_before = bits_before = 0
         for k, part in enumerate(self.parts):
             n_names = len(part.names())
-            made = part.automata(sets[names_before : names_before + n_names], labels)
-            automata += [(automaton, bits_before) for automaton in made]
-            owner += [k] * len(made)
+            of_part = part.automata(sets[names_before : names_before + n_names], labels)
+            automata += [(automaton, bits_before) for automaton in of_part]
+            owner += [k] * len(of_part)
             names_before += n_names
             bits_before += len(part.places())
 
@@ -148,7 +148,7 @@ def leaves(rule: Rule) -> list[Rule]:
 
 @lru_cache(maxsize=256)
 def _compiled(pattern: str, labels: Labels) -> tuple[DFA, Classes]:
-    """The automaton of an expression, over classes of labels, and the class of each label."""
+    """Return the automaton of an expression, over classes of labels, and the class of each label."""
     return compile_regex(pattern, labels.matching, len(labels))
 
 

@@ -9,7 +9,6 @@ tokens /[A-Z].*/ after tokens /Dr\./    and the token before it is so, or the to
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
@@ -18,7 +17,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from bridle.errors import Argument, GivenError, RuleError, shown
+from bridle.errors import Argument, GivenError, RuleError, nearest_name, shown
 from bridle.phrases import Ignoring, PhraseList, list_of, read_list
 from bridle.rules.patterns import TextEngine, check_pattern, matcher
 
@@ -59,13 +58,13 @@ def missing(key: str, given: object) -> GivenError:
 
 def missing_column(column: str, columns: Iterable[str]) -> GivenError:
     """Return the error for a column that rules read and the data does not have."""
-    there = [str(name) for name in columns]
-    near = difflib.get_close_matches(column, there, n=1) or [x for x in there if x.lower() == column.lower()]
+    names = [str(name) for name in columns]
+    near = nearest_name(column, names)
     return GivenError(
         f"there is no column {column!r}",
-        got=f"columns {', '.join(there)}" if there else "no columns",
+        got=f"columns {', '.join(names)}" if names else "no columns",
         wanted=f"the values of {column!r}, one per token",
-        cause=f"Did you mean {near[0]!r}?" if near else "Pass them with each sequence: {argument}.",
+        cause=f"Did you mean {near!r}?" if near is not None else "Pass them with each sequence: {argument}.",
         argument=Argument("given", {column: [...]}),
     )
 
@@ -86,8 +85,8 @@ def texts_of(given: Mapping[str, Any], column: str, n: int) -> list[str]:
             raise missing(column, given) from None
         raise missing_column(column, given if isinstance(given, Mapping) else ()) from None
     if not is_list(values):
-        what = "the tokens" if column == TOKENS else "one text per token"
-        raise GivenError(f"given[{column!r}] should be {what}", got=shown(values), wanted="a list of strings")
+        content = "the tokens" if column == TOKENS else "one text per token"
+        raise GivenError(f"given[{column!r}] should be {content}", got=shown(values), wanted="a list of strings")
     texts = list(map(str, values))
     if len(texts) != n:
         raise GivenError(f"given[{column!r}] and the sequence differ in length", got=len(texts), wanted=n)

@@ -25,17 +25,17 @@ _MOST_CLASSES = 4096  # the tables of a count have C x C cells
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Segments:
-    """How labels make segments, as far as segments of some labels are concerned."""
+    """Segments of some labels, over classes of labels."""
 
     inside: Bools  # (C,)  is the class among these labels?
     begins: Bools  # (C + 1, C)  does a segment begin at class j just after class i? The last row: at the start
 
 
 def by_segments(ids: frozenset[int], labels: Labels) -> tuple[Classes, Segments]:
-    """Classes (m,) of labels for segments of some labels, and how they make them.
+    """Return classes (m,) of labels for segments of some labels, and these segments.
 
-    What matters of a label: is it among them, which type has it, does it always begin or end a segment. Labels of
-    other types are one class: next to any of these labels, a segment begins.
+    A class has the labels with the same membership and type that always begin or end a segment. Labels of other types
+    are one class: next to any of these labels, a segment begins.
     """
     classes = np.zeros(len(labels), dtype=np.uint16)
     kinds = {kind: k for k, kind in enumerate(dict.fromkeys(labels.kinds[y] for y in sorted(ids)))}
@@ -43,8 +43,8 @@ def by_segments(ids: frozenset[int], labels: Labels) -> tuple[Classes, Segments]
     others = len(members) < len(labels)
     number: dict[tuple[int, bool, bool, bool], int] = {}
     for y in members:
-        what = (kinds[labels.kinds[y]], y in ids, labels.first[y], labels.last[y])
-        classes[y] = number.setdefault(what, len(number) + others)
+        features = (kinds[labels.kinds[y]], y in ids, labels.first[y], labels.last[y])
+        classes[y] = number.setdefault(features, len(number) + others)
     if len(number) > _MOST_CLASSES:
         raise RuleError(
             "a rule counts segments of too many labels together",
@@ -56,7 +56,7 @@ def by_segments(ids: frozenset[int], labels: Labels) -> tuple[Classes, Segments]
 
 
 def by_tokens(ids: frozenset[int], labels: Labels) -> tuple[Classes, Segments]:
-    """The same where every token of these labels counts as a segment."""
+    """Return the same as `by_segments`, where every token of these labels counts as a segment."""
     classes = np.zeros(len(labels), dtype=np.uint16)
     others = len(ids) < len(labels)
     classes[list(ids)] = others
@@ -73,7 +73,7 @@ def _segments(kinds: tuple[tuple[int, bool, bool, bool], ...], others: bool) -> 
 
 @lru_cache(maxsize=64)
 def _edges(segments: Segments, limit: int, sense: Sense) -> tuple[Count, list[int], list[list[bool]]]:
-    """What counts; the kind of each class (after one kind the same things count), and what counts after each kind."""
+    """Return the count; the kind of each class (after one kind the same edges count); the edges after each kind."""
     edges = segments.begins & segments.inside
     kinds: dict[bytes, int] = {}
     kind = [kinds.setdefault(counted.tobytes(), len(kinds)) for counted in edges]
@@ -399,7 +399,6 @@ def length(of: LabelSpec, *, at_least: int | None = None, at_most: int | None = 
 
 
 def _natural(name: str, value: object, least: int = 0) -> int:
-    """An integer not below `least`."""
     if not is_integer(value, least):
         raise RuleError(f"invalid value of `{name}`", got=repr(value), wanted=f"an integer >= {least}")
     return int(value)

@@ -34,7 +34,7 @@ _FEWER = "Compare fewer tokens, such as those that begin with a capital: tokens 
 
 
 class Equal(NamedTuple):
-    """Which tokens are compared, and how."""
+    """The tokens that are compared, and whether case matters."""
 
     pattern: Tokens | None = None  # those that match; None: all
     ignoring_case: bool = False
@@ -90,11 +90,11 @@ class EqualPlace(Place):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns of the data that it looks at."""
+        """The columns of the data that it reads."""
         return (TOKENS,)
 
     def positions(self, n: int, given: Mapping[str, Any]) -> list[int]:
-        """The positions in one sequence of n tokens."""
+        """Return the positions in a sequence of n tokens."""
         return list(_Groups.of(given, n, self.equal).by_bit[self.bit])
 
 
@@ -121,7 +121,7 @@ class SameLabelForEqual(Rule):
         return violations
 
     def automata(self, sets: tuple[Sets, ...], labels: Labels) -> list[LazyAutomaton]:
-        """One automaton for all groups, as formulas need it. Alone, the rule is one for each: `tables`."""
+        """Return one automaton for all groups, as formulas need it. Alone, the rule has one for each: `tables`."""
         kinds = labels.kinds
 
         def read(seen: Any, y: int, mark: int) -> tuple[Any, int]:
@@ -135,26 +135,26 @@ class SameLabelForEqual(Rule):
         return [LazyAutomaton((), read, classes=np.array(kinds, dtype=np.uint16))]
 
     def tables(self, sets: tuple[Sets, ...], labels: Labels, marks: tuple[int, ...]) -> list[CountingAutomaton]:
-        """An automaton for each group that occurs."""
-        one = _one_group(tuple(labels.kinds))
+        """Return an automaton for each group that occurs."""
+        group = _one_group(tuple(labels.kinds))
         groups = [mark for mark in marks if mark]
-        if (cells := len(groups) * len(marks) * one.step[0].size) > _MOST_CELLS:
+        if (cells := len(groups) * len(marks) * group.step[0].size) > _MOST_CELLS:
             raise RuleError(
                 "the automata of a rule are too large",
-                got=f"{len(groups):,} texts that repeat, {one.n_states - 1:,} labels: {cells:,} cells",
+                got=f"{len(groups):,} texts that repeat, {group.n_states - 1:,} labels: {cells:,} cells",
                 wanted=f"at most {_MOST_CELLS:,} cells",
                 cause=_FEWER,
             )
-        made = []
+        tables = []
         for g in groups:
-            table = [int(mark == g) for mark in marks]
-            made.append(replace(one, step=one.step[table], violations=one.violations[table], marks=marks))
-        return made
+            chosen = [int(mark == g) for mark in marks]
+            tables.append(replace(group, step=group.step[chosen], violations=group.violations[chosen], marks=marks))
+        return tables
 
 
 @lru_cache(maxsize=32)
 def _one_group(kinds: tuple[int, ...]) -> CountingAutomaton:
-    """The automaton of one group, whose tokens have the mark 1."""
+    """Return the automaton of one group, whose tokens have the mark 1."""
 
     def read(last: Any, y: int, mark: int) -> tuple[Any, int]:
         return (kinds[y], int(last not in (None, kinds[y]))) if mark else (last, 0)

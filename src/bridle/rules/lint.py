@@ -6,7 +6,6 @@ This module checks the text of rules; lint_automata.py checks their meaning.
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
@@ -15,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from bridle.automata import from_regex
-from bridle.errors import Argument, BridleError
+from bridle.errors import Argument, BridleError, nearest_name
 from bridle.labels import Labels
 from bridle.rules.base import Rule, Soft
 from bridle.rules.boolean import Matches, leaves
@@ -78,12 +77,12 @@ def lint(
             findings += [entry.spot.finding("warning", "unknown-label", message) for _, message in messages]
             known += [entry._replace(rule=other.rule) for other in kept]
             continue
-        names = unknown_labels([line], labels)
+        misnamed = unknown_labels([line], labels)
         text = loaded.texts[line.file][line.number - 1]
-        for name in names:
-            better = None if name.near is None else renamed(text, name.name, name.near)
-            findings.append(entry.spot.finding("error", "unknown-label", name.message, better))
-        known += [] if names else [entry]
+        for label in misnamed:
+            better = None if label.near is None else renamed(text, label.name, label.near)
+            findings.append(entry.spot.finding("error", "unknown-label", label.message, better))
+        known += [] if misnamed else [entry]
     findings += [*places(known, labels), *short(known, labels), *compared(known, labels, skip)]
     return _sorted(findings, loaded)
 
@@ -202,9 +201,9 @@ def unknown_labels(lines: Iterable[Line], labels: Labels) -> list[Unknown]:
 
 def unknown_name(name: str, known: Sequence[str]) -> tuple[str, str | None]:
     """Return the message for a name that is not a label, and the label that was perhaps meant."""
-    near = difflib.get_close_matches(name, known, n=1) or [x for x in known if x.lower() == name.lower()]
-    hint = f"; did you mean {near[0]!r}?" if near else f"; known: {', '.join(known[:12])}"
-    return f"unknown label {name!r}{hint}", near[0] if near else None
+    near = nearest_name(name, known)
+    hint = f"; known: {', '.join(known[:12])}" if near is None else f"; did you mean {near!r}?"
+    return f"unknown label {name!r}{hint}", near
 
 
 def _names_in(rule: Rule) -> dict[str, None]:

@@ -51,7 +51,7 @@ _REFUSED = {
     op.ATOMIC_GROUP: "an atomic group (?>...)",
     op.POSSESSIVE_REPEAT: "a possessive repeat such as a++",
 }
-_WHAT = "invalid regular expression for tokens"
+_INVALID = "invalid regular expression for tokens"
 
 
 class _Untranslatable(Exception):  # noqa: N818
@@ -73,10 +73,9 @@ def _cased_characters() -> str:
 
 @lru_cache(maxsize=256)
 def _members(source: str, flags: int, among: Literal["all", "cased"] = "all") -> Ranges:
-    """The characters that a set such as [\\w-] matches, as `re` sees it."""
+    """Return the characters that a set such as [\\w-] matches in `re`."""
     if among == "cased":
-        found = re.compile(source, flags).findall(_cased_characters())
-        return tuple((ord(c), ord(c)) for c in found)
+        return tuple((ord(c), ord(c)) for c in re.compile(source, flags).findall(_cased_characters()))
     runs = re.compile(source + "+", flags).finditer(_every_character())
     return tuple((run.start(), run.end() - 1) for run in runs)
 
@@ -100,7 +99,7 @@ def _set_source(items: Iterable[tuple[Any, Any]]) -> str:
 
 
 def characters(kind: Any, value: Any, flags: int) -> Ranges:
-    """What a node that stands for one character matches."""
+    """Return the characters that a node for one character matches."""
     few = flags & (re.IGNORECASE | re.ASCII)
     if kind is op.ANY:
         return ((0, sys.maxunicode),) if flags & re.DOTALL else ((0, 9), (11, sys.maxunicode))
@@ -117,7 +116,7 @@ def characters(kind: Any, value: Any, flags: int) -> Ranges:
 
 
 class _Writer:
-    """Writes the tree of an expression for RE2."""
+    """The tree of an expression, written for RE2."""
 
     def __init__(self, pattern: str) -> None:
         tree = _parser.parse(pattern)
@@ -128,7 +127,7 @@ class _Writer:
         self.text = self.series(tree.data, tree.state.flags, last=True)
 
     def series(self, nodes: Sequence[tuple[Any, Any]], flags: int, last: bool) -> str:
-        """last: does nothing follow?"""
+        """Write nodes; last: whether nothing follows them."""
         after = [last] * len(nodes)  # does nothing follow that takes characters?
         for k in range(len(nodes) - 1, 0, -1):
             after[k - 1] = after[k] and nodes[k][0] is op.AT
@@ -175,7 +174,7 @@ def _class(characters: Iterable[tuple[int, int]]) -> str:
 
 
 def _boundaries(nodes: Any, flags: int) -> Iterable[bool]:
-    r"""For each \b and \B: does it look at the letters of all scripts?"""
+    r"""Yield for each \b and \B whether it considers the letters of all scripts."""
     for kind, value in nodes:
         if kind is op.AT and value in (op.AT_BOUNDARY, op.AT_NON_BOUNDARY):
             yield not flags & re.ASCII
@@ -199,7 +198,7 @@ def _words_apart(text: str) -> str:
 
 
 def _cut_by_words(characters: Ranges) -> Iterable[tuple[int, int, bool]]:
-    """The same ranges, cut where letters beyond ASCII begin and end."""
+    """Split ranges where letters beyond ASCII begin and end."""
     words = _members(_OTHER_WORD.pattern, 0)
     k = 0
     for low, high in sorted(characters):
@@ -222,12 +221,11 @@ Matching = Callable[[str], tuple[int, ...]]  # a text -> the numbers of the expr
 
 
 def _encoded(text: str) -> bytes:
-    """As UTF-8; half a surrogate pair, which Python takes for a character, too."""
     return text.encode("utf-8", "surrogatepass")
 
 
 def _together(numbers: tuple[int, ...], texts: tuple[str, ...]) -> Matching:
-    """Expressions that RE2 matches all at once; one more, which matches any text, shows that it did not give up."""
+    """Match expressions all at once in RE2; one more, which matches any text, shows that RE2 did not give up."""
     import re2
 
     count, nothing = len(texts), [len(texts)]
@@ -244,13 +242,13 @@ def _together(numbers: tuple[int, ...], texts: tuple[str, ...]) -> Matching:
 
     def matching(text: str) -> tuple[int, ...]:
         try:
-            found = match(text.encode())
+            matches = match(text.encode())
         except UnicodeEncodeError:
-            found = match(_encoded(text))
-        if found == nothing:
+            matches = match(_encoded(text))
+        if matches == nothing:
             return ()
-        if found and count in found:
-            return tuple([numbers[k] for k in found if k < count])
+        if matches and count in matches:
+            return tuple([numbers[k] for k in matches if k < count])
         return _apart(numbers, texts)(text)
 
     return matching
@@ -258,7 +256,7 @@ def _together(numbers: tuple[int, ...], texts: tuple[str, ...]) -> Matching:
 
 @lru_cache(maxsize=16)
 def _apart(numbers: tuple[int, ...], texts: tuple[str, ...]) -> Matching:
-    """The same one by one."""
+    """Match expressions one by one."""
     import re2
 
     every = []
@@ -267,12 +265,12 @@ def _apart(numbers: tuple[int, ...], texts: tuple[str, ...]) -> Matching:
         every.append((k, re2.compile(text, _options(_MEMORY)).fullmatch))
 
     def matching(text: str) -> tuple[int, ...]:
-        found, encoded = list[int](), _encoded(text)
+        matches, encoded = list[int](), _encoded(text)
         for k, fullmatch in every:
             check_stopped()
             if fullmatch(encoded):
-                found.append(k)
-        return tuple(found)
+                matches.append(k)
+        return tuple(matches)
 
     return matching
 
@@ -287,7 +285,7 @@ def _options(memory: int) -> Any:
 
 @lru_cache(maxsize=128)
 def matcher(*patterns: tuple[str, TextEngine]) -> Matching:
-    """A function that says which of some expressions match a whole text; raises RuleError if one is invalid."""
+    """Return a function from a text to the numbers of the expressions that match it as a whole."""
     for pattern, engine in patterns:
         check_pattern(pattern, engine)
     written = [(k, _written(text)) for k, (text, by) in enumerate(patterns) if by == "re2"]
@@ -306,25 +304,25 @@ def matcher(*patterns: tuple[str, TextEngine]) -> Matching:
 
 @lru_cache(maxsize=512)
 def _written(pattern: str) -> tuple[str, bool]:
-    """An expression for RE2, and whether it matches texts as `_words_apart` writes them."""
+    """Return an expression for RE2, and whether it matches texts as `_words_apart` writes them."""
     writer = _Writer(pattern)
     return writer.text, writer.apart
 
 
 def check_pattern(pattern: object, engine: object) -> None:
-    """Raise RuleError if an engine cannot take an expression."""
+    """Raise `RuleError` if an engine does not support an expression."""
     if engine not in ("re2", "re"):
         raise RuleError("unknown engine for regular expressions", got=repr(engine), wanted="'re2' or 're'")
     wanted = r"an expression of Python's re, such as \d{5}"
     if not isinstance(pattern, str):
-        raise RuleError(_WHAT, got=repr(pattern), wanted=wanted)
+        raise RuleError(_INVALID, got=repr(pattern), wanted=wanted)
     if len(pattern) > LONGEST:
-        raise RuleError(_WHAT, got=f"{len(pattern):,} characters", wanted=f"at most {LONGEST:,}")
+        raise RuleError(_INVALID, got=f"{len(pattern):,} characters", wanted=f"at most {LONGEST:,}")
     check_stopped()
     try:
         re.compile(pattern)
     except (re.error, OverflowError, RecursionError) as error:
-        raise RuleError(_WHAT, got=_shown(pattern), wanted=wanted, cause=str(error)) from None
+        raise RuleError(_INVALID, got=_shown(pattern), wanted=wanted, cause=str(error)) from None
     if engine == "re2":
         _check_linear(pattern)
 
@@ -343,10 +341,10 @@ def _check_linear(pattern: str) -> None:
             cause=f"If you need it, choose Python's re. {by_re}",
         ) from None
     except re2.error as error:
-        told = error.args[0].decode() if isinstance(error.args[0], bytes) else str(error)
+        message = error.args[0].decode() if isinstance(error.args[0], bytes) else str(error)
         raise RuleError(
             "a regular expression for tokens is too large",
-            got=f"{_shown(pattern)} ({told})",
+            got=f"{_shown(pattern)} ({message})",
             wanted=f"counts of at most 1,000, and {_MEMORY >> 20} MB in all",
             cause=f"Large counts, or counts inside counts? If you need them, choose Python's re. {by_re}",
         ) from None
@@ -377,7 +375,7 @@ _EMPTY = _Part(frozenset(), frozenset(), True)
 
 
 class _TooLarge(Exception):  # noqa: N818
-    """There are more places than we look at."""
+    """There are more places than are examined."""
 
 
 class _Places:
@@ -428,15 +426,15 @@ class _Places:
             part = self.series(inside.data, flags)
             self.link(part, part)
             return part._replace(empty=part.empty or low == 0)
-        whole = _EMPTY
+        copies = _EMPTY
         for k in range(high):
             part = self.series(inside.data, flags)
-            whole = self.then(whole, part._replace(empty=part.empty or k >= low))
-        return whole
+            copies = self.then(copies, part._replace(empty=part.empty or k >= low))
+        return copies
 
 
 def may_explode(pattern: str) -> bool:
-    """May Python's `re` take exponential time to find that a text does not match? False if the expression is large."""
+    """Return whether Python's `re` may take exponential time to reject a text. False if the expression is large."""
     try:
         places = _Places(pattern)
     except (_TooLarge, RecursionError, re.error):
@@ -473,14 +471,14 @@ def may_explode(pattern: str) -> bool:
 
 
 def _reached(start: list[Any], after: Any) -> set[Any]:
-    """What one or more edges lead to."""
-    found: set[Any] = set()
+    """Return the nodes that one or more edges lead to."""
+    reached: set[Any] = set()
     todo = list(start)
-    for at in todo:  # grows while we walk
-        following = after.get(at, ()) if isinstance(after, dict) else after[at]
-        todo += (fresh := [one for one in dict.fromkeys(following) if one not in found])
-        found.update(fresh)
-    return found
+    for node in todo:  # grows in the loop
+        following = after.get(node, ()) if isinstance(after, dict) else after[node]
+        todo += (fresh := [other for other in dict.fromkeys(following) if other not in reached])
+        reached.update(fresh)
+    return reached
 
 
 def _overlap(a: Ranges, b: Ranges) -> bool:

@@ -112,17 +112,17 @@ class Place:
         if isinstance(source, TokenPlace):
             return source.positions(n, given)
         value = source.of(given) if isinstance(source, Given) else source
-        what = f"given[{source.key!r}]" if isinstance(source, Given) else "a rule"
+        name = f"given[{source.key!r}]" if isinstance(source, Given) else "a rule"
         if self.tied:
-            return sorted({t for a, b in spans_in(value, what) for t in range(a + 1, _span_end(b, n, what))})
-        return sorted({inside(i, n, what) for i in positions_in(value, what)})
+            return sorted({t for a, b in spans_in(value, name) for t in range(a + 1, _span_end(b, n, name))})
+        return sorted({inside(i, n, name) for i in positions_in(value, name)})
 
 
-def inside(i: int, n: int, what: str) -> int:
+def inside(i: int, n: int, name: str) -> int:
     """Return a position counted from the start; raise `RuleError` if it is outside the sequence."""
     if not -n <= i < n:
         raise RuleError(
-            f"{what} names position {i}",
+            f"{name} names position {i}",
             got=f"a sequence of {n} tokens",
             wanted=f"-{n} .. {n - 1}" if n else "tokens",
             cause="Positions count from 0, negative ones from the end.",
@@ -130,10 +130,10 @@ def inside(i: int, n: int, what: str) -> int:
     return i + n if i < 0 else i
 
 
-def _span_end(end: int, n: int, what: str) -> int:
+def _span_end(end: int, n: int, name: str) -> int:
     if end > n:
         raise RuleError(
-            f"{what} has a span that ends at {end}",
+            f"{name} has a span that ends at {end}",
             got=f"a sequence of {n} tokens",
             wanted=f"an end not above {n}",
             cause="The end is not part of the span, as in Python slices.",
@@ -141,17 +141,17 @@ def _span_end(end: int, n: int, what: str) -> int:
     return end
 
 
-def positions_in(value: Any, what: str) -> tuple[int, ...]:
+def positions_in(value: Any, name: str) -> tuple[int, ...]:
     """Return the positions in a number or a list of numbers."""
     if is_integer(value):
         return (int(value),)
     items = tuple(value) if is_list(value) else (None,)
     if not all(is_integer(i) for i in items):
-        raise RuleError(f"{what} should be positions", got=shown(value), wanted="an integer or a list of integers")
+        raise RuleError(f"{name} should be positions", got=shown(value), wanted="an integer or a list of integers")
     return tuple(int(i) for i in items)
 
 
-def spans_in(value: Any, what: str) -> tuple[tuple[int, int], ...]:
+def spans_in(value: Any, name: str) -> tuple[tuple[int, int], ...]:
     """Return the spans in a pair or a list of pairs."""
     items = tuple(value) if is_list(value) else (None,)
     if len(items) == 2 and all(is_integer(i) for i in items):
@@ -160,7 +160,7 @@ def spans_in(value: Any, what: str) -> tuple[tuple[int, int], ...]:
     for item in items:
         if not (len(item) == 2 and all(is_integer(i) for i in item) and 0 <= item[0] <= item[1]):
             raise RuleError(
-                f"{what} should be spans",
+                f"{name} should be spans",
                 got=shown(value),
                 wanted="pairs (start, end) with 0 <= start <= end",
                 cause="The end is not part of the span, as in Python slices.",

@@ -206,8 +206,8 @@ def _number(word: str) -> str | None:
 def _candidates(words: list[str]) -> Iterator[str]:
     """Yield lines that the words may stand for, the likeliest first; a formula part by part."""
     yield from _turned(words)
-    if (whole := _sentence(words)) is not None:
-        yield whole
+    if (sentence := _sentence(words)) is not None:
+        yield sentence
     joined = [*words]
     for k in range(1, len(words) - 1):
         if words[k] in ("and", "or", "&") and _is_name(words[k - 1]) and _is_name(words[k + 1]):
@@ -215,8 +215,8 @@ def _candidates(words: list[str]) -> Iterator[str]:
                 yield f"(present {words[k - 1]}) and (present {words[k + 1]})"
             elif words[k] == "or" or words[0].lower() in _EACH:
                 joined[k] = ","
-    if joined != words and (whole := _sentence(joined)) is not None:
-        yield whole
+    if joined != words and (sentence := _sentence(joined)) is not None:
+        yield sentence
     parts: list[list[str]] = [[]]
     for word in words:
         if word in ("(", ")", "not", *PAIRS):

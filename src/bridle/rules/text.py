@@ -522,15 +522,15 @@ _CONNECTIVES = {Token("word", word) for word in ("not", *PAIRS)}
 
 def _fail(parser: _Parser, line: str) -> NoReturn:
     """Raise the error that says what was expected where, of all sentences that there are."""
-    what = cause = None
+    problem = cause = None
     if included_by(line) is not None:
-        what = "no files are included here"
+        problem = "no files are included here"
         cause = "Only files include others: rules.load(path), or rules.parse_lines(lines, folder=...)."
     elif EXAMPLE.match(line):
-        what = "a test case is not a rule"
+        problem = "a test case is not a rule"
         cause = "Test cases are lines of .rules files, which rules.load and rules.parse_lines read."
-    if what is not None:
-        raise RuleSyntaxError(what, got=shown(line.strip()), wanted="a rule", cause=cause)
+    if problem is not None:
+        raise RuleSyntaxError(problem, got=shown(line.strip()), wanted="a rule", cause=cause)
     parser.at, parser.sentences = 0, sentences()
     with suppress(_Mismatch):
         parser.line()
