@@ -24,7 +24,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import replace
 from itertools import cycle
 from pathlib import Path
 from threading import Event, Thread
@@ -40,7 +39,7 @@ from bridle.serve import RuleText
 from bridle.serve.service import Service, embedded_model, embedded_rules, embedded_sample
 
 HERE = Path(__file__).parent
-CONNECTIONS, FULL, LONG, LENGTH = 64, 256, 24, 40
+CONNECTIONS, FULL, LONG, LENGTH = 64, 256, 6, 40
 BAD = ('{"texts": ["a"], "rules": "nonsense"}', '{"texts": 1}', '{"texts": ["a"], "k": 0}')
 Work = list[dict[str, Any]]
 
@@ -82,7 +81,7 @@ class Bench:
         self.service = Service(tagger, default=RuleText.from_text(embedded_rules(), tagger.labels_))
         self.decoder = self.service.decoder(self.service.default)
         short = [str(example.text) for example in embedded_sample()]
-        long = [str(self._many_authors()) for _ in range(60)]
+        long = [str(self._long_text()) for _ in range(60)]
         tokens = dict(zip(short, self.service.split_all(short), strict=True))
         self.single = [text for text in short if abs(len(tokens[text]) - LENGTH) <= 4]
         self.texts = [*short, *long]
@@ -93,11 +92,10 @@ class Bench:
         tagger.save(self.model, notes=tagger.notes_)
         self.model.with_suffix(".rules").write_text(embedded_rules(), encoding="utf-8")
 
-    def _many_authors(self) -> str:
-        """A reference with the authors of many works: about 150 to 300 tokens."""
-        works = self.random.sample(references.records(), LONG)
-        authors = tuple(author for work in works for author in work.authors)
-        return references.cite(replace(works[0], authors=authors), self.random.choice(UNSEEN)).text
+    def _long_text(self) -> str:
+        """Several references in one text: about 150 to 300 tokens."""
+        works, style = self.random.sample(references.records(), LONG), self.random.choice(UNSEEN)
+        return " ".join(references.cite(work, style).text for work in works)
 
     def library(self, texts: list[str]) -> list[list[str]]:
         """From texts to names of labels, without a server."""

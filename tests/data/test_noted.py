@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from bridle.data import references
-from bridle.data.noted import tokens_noted, tokens_seen
-from bridle.data.tokenizer import tokens_of
+from bridle.data.tokenizer import tokens_noted, tokens_of, tokens_seen
 from bridle.features.columns import Interned
 
 

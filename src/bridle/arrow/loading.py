@@ -12,8 +12,7 @@ from threading import RLock
 from typing import Any
 
 import bridle.models
-from bridle.data.noted import tokens_noted
-from bridle.data.tokenizer import Tokens
+from bridle.data.tokenizer import Tokens, tokens_noted
 from bridle.decoding.decoder import Decoder
 from bridle.errors import FileError
 from bridle.models import Tagger

@@ -14,8 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
 
-from bridle.data.noted import tokens_noted
-from bridle.data.tokenizer import Tokens, tokenize
+from bridle.data.tokenizer import Tokens, tokenize, tokens_noted
 from bridle.deadline import check_stopped
 from bridle.decoding.decoder import Decoder
 from bridle.errors import GivenError, ModelError

@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from bridle.data import Example, references
-from bridle.data.noted import tokens_noted
-from bridle.data.tokenizer import Tokens, tokenize, tokens_of
+from bridle.data.tokenizer import Tokens, tokenize, tokens_noted, tokens_of
 from bridle.deadline import check_stopped
 from bridle.decoding.decoder import Decoder
 from bridle.demo.experiment import SEEN, UNSEEN, WORKS

@@ -8,39 +8,53 @@ To test on works and styles that a model has not seen::
     train = references.references("acm", "ieee", of=known)
     test = references.references("chicago", of=unknown)
 
-A reference is made from a record, so its labels are right by construction. Labels: AUTHOR (with commas, "and" and "et
-al."), TITLE, VENUE (journal, proceedings, series, or the book around a chapter), VOLUME (volume and number with their
-words; the number of a report), PAGES, PUBLISHER (or school; with its place), DATE, and O for everything else.
+Labels: AUTHOR (with commas, "and" and "et al."), TITLE, VENUE (journal, proceedings, series, or the book around a
+chapter), VOLUME (volume and number with their words; the number of a report), PAGES, PUBLISHER (or school; with its
+place), DATE, and O for everything else. references.tsv has all of them; tools/references/make.py writes it.
 """
 
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.resources import files
 
 from bridle.data.examples import Example
-from bridle.data.references import styles as _styles
-from bridle.data.references.parts import printed, tokenise
-from bridle.data.references.works import Author, Record, records
+from bridle.data.tokenizer import tokenize, tokens_of
 from bridle.errors import FileError
 from bridle.labels import Labels
 
-LABELS = Labels(["O", "AUTHOR", "TITLE", "VENUE", "VOLUME", "PAGES", "PUBLISHER", "DATE"], scheme="IO")
-STYLES: tuple[str, ...] = tuple(_styles.STYLES)
+__all__ = ["LABELS", "STYLES", "Record", "Reference", "cite", "records", "references", "split", "tokenise"]
 
-__all__ = [
-    "LABELS",
-    "STYLES",
-    "Author",
-    "Record",
-    "Reference",
-    "cite",
-    "records",
-    "references",
-    "split",
-    "tokenise",
-]
+LABELS = Labels(["O", "AUTHOR", "TITLE", "VENUE", "VOLUME", "PAGES", "PUBLISHER", "DATE"], scheme="IO")
+STYLES = ("acm", "apa", "bibtex", "chicago", "ieee", "lncs", "mla", "vancouver")
+_PIECE = re.compile(r"\{([A-Z]+) ([^}]*)\}|([^{]+)")  # {LABEL text}, or text outside of fields
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A work; `records` lists them.
+
+    Attributes
+    ----------
+    key : str
+        Short name, such as ``"lamport1978"``.
+    kind : str
+        "article", "paper", "book", "chapter", "thesis" or "report".
+    year : str
+        Year of publication.
+    title : str
+        Title in title case.
+    """
+
+    key: str
+    kind: str
+    year: str
+    title: str
+    _texts: tuple[str, ...] = field(repr=False)  # in each of the styles, with marks around labels
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +78,46 @@ class Reference:
     tokens: tuple[str, ...]
     labels: tuple[str, ...]
     text: str
+
+
+@cache
+def records() -> tuple[Record, ...]:
+    """List the works that come with Bridle.
+
+    Returns
+    -------
+    tuple of Record
+        All works, by year.
+
+    Examples
+    --------
+    >>> records()[0].title
+    'On Computable Numbers, with an Application to the Entscheidungsproblem'
+    """
+    lines = (files("bridle.data") / "references.tsv").read_text(encoding="utf-8").splitlines()[1:]
+    rows = (line.split("\t") for line in lines)
+    return tuple(Record(key, kind, year, title, tuple(texts)) for key, kind, year, title, *texts in rows)
+
+
+def tokenise(text: str) -> list[str]:
+    """Cut text into words, numbers and marks; initials and known abbreviations keep their dot.
+
+    Parameters
+    ----------
+    text : str
+        A reference.
+
+    Returns
+    -------
+    list of str
+        Its tokens.
+
+    Examples
+    --------
+    >>> tokenise("D.E. Knuth et al. In: Proc. X, 3(4), pp. 1--10.")
+    ['D.', 'E.', 'Knuth', 'et', 'al.', 'In', ':', 'Proc.', 'X', ',', '3', '(', '4', ')', ',', 'pp.', '1--10', '.']
+    """
+    return tokens_of(text, "references")
 
 
 def cite(record: Record, style: str) -> Reference:
@@ -95,8 +149,12 @@ def cite(record: Record, style: str) -> Reference:
     [('L.', 'AUTHOR'), ('Lamport', 'AUTHOR'), (',', 'O'), ('“', 'O'), ('Time', 'TITLE')]
     """  # noqa: E501
     _check_styles([style])
-    text, tokens, labels = printed(_styles.STYLES[style](record))
-    return Reference(record.key, style, tuple(tokens), tuple(labels), text)
+    text, owners = "", list[str]()  # the label of each character
+    for label, labelled, outside in _PIECE.findall(record._texts[STYLES.index(style)]):
+        text += labelled or outside
+        owners += [label or "O"] * len(labelled or outside)
+    tokens, starts = tokenize(text, "references")
+    return Reference(record.key, style, tuple(tokens), tuple(owners[start] for start in starts), text)
 
 
 def references(
@@ -131,12 +189,9 @@ def references(
     ['acm', 'acm', 'mla', 'mla']
     """
     _check_styles(styles)
-    chosen, _ = _shuffled(records() if of is None else of, count, seed)
-    return [
-        Example({"word": made.tokens}, made.labels, id=f"{made.key}/{made.style}")
-        for style in styles or STYLES
-        for made in (cite(work, style) for work in chosen)
-    ]
+    works, _ = _shuffled(records() if of is None else of, count, seed)
+    cited = [cite(work, style) for style in styles or STYLES for work in works]
+    return [Example({"word": x.tokens}, x.labels, id=f"{x.key}/{x.style}") for x in cited]
 
 
 def split(count: int, seed: int = 0) -> tuple[tuple[Record, ...], tuple[Record, ...]]:
@@ -169,7 +224,6 @@ def split(count: int, seed: int = 0) -> tuple[tuple[Record, ...], tuple[Record, 
 
 
 def _shuffled(works: Sequence[Record], count: int | None, seed: int) -> tuple[tuple[Record, ...], tuple[Record, ...]]:
-    """The first `count` works after a shuffle, and the others."""
     if count is not None and not (isinstance(count, int) and 0 <= count <= len(works)):
         raise FileError(
             "`count` exceeds the number of works",
@@ -179,8 +233,8 @@ def _shuffled(works: Sequence[Record], count: int | None, seed: int) -> tuple[tu
         )
     mixed = list(works)
     random.Random(seed).shuffle(mixed)
-    cut = len(mixed) if count is None else count
-    return tuple(mixed[:cut]), tuple(mixed[cut:])
+    end = len(mixed) if count is None else count
+    return tuple(mixed[:end]), tuple(mixed[end:])
 
 
 def _check_styles(styles: Sequence[str]) -> None:
