@@ -120,7 +120,8 @@ def test_blocks_do_not_matter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     text = "\ufeffgröße NN\r\nist VB\r\n\r\n# a comment\r\nda RB\r\n \r\nwo RB\r\n"
     whole = parsed(tmp_path, text)
     for block in range(1, 20):
-        monkeypatch.setattr("bridle.data.source.BLOCK", block)
+        for module in ("source", "base"):
+            monkeypatch.setattr(f"bridle.data.{module}.BLOCK", block)
         assert [(x, x.where) for x in parsed(tmp_path, text)] == [(x, x.where) for x in whole]
 
 

@@ -74,7 +74,7 @@ def test_integers_without_names(tmp_path: Path) -> None:
     assert [x.labels for x in read(path, names=NAMES)] == [["B-PER", "O"], None]
     with pytest.raises(FileError, match="sequence 0: 'ner_tags' has a label without a name; got 1; wanted 0 to 0"):
         list(read(path, names=["O"]))
-    with pytest.raises(FileError, match="`names` must be a list of labels"):
+    with pytest.raises(FileError, match="`names` must be a list of names"):
         read(path, names="O")
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from bridle.data import Example, read, write
-from bridle.errors import FeatureError, FileError
+from bridle.errors import FeatureError, FileError, GivenError
 
 pa: Any = import_module("pyarrow")  # it has no types
 pq: Any = import_module("pyarrow.parquet")
@@ -257,12 +257,12 @@ def test_tables_of_others(tmp_path: Path) -> None:
         ({"tokens": [["a"], ["b", None]]}, "x: sequence 1: a token in 'tokens' is null"),
         ({"tokens": [["a"]], "labels": [["X", "Y"]]}, "x: sequence 0: labels and tokens differ in length"),
         ({"tokens": [["a"]], "labels": [[1]]}, "x: labels is not a column of lists of strings; got list<"),
-        ({"tokens": [["a"]], "given": ["{"]}, "x: sequence 0: given is not JSON"),
+        ({"tokens": [["a"]], "given": ["{"]}, "x: sequence 0: 'given' is not JSON"),
     ],
 )
 def test_tables_gone_wrong(tmp_path: Path, rows: dict[str, list[Any]], message: str) -> None:
     pq.write_table(pa.table(rows), tmp_path / "x")
-    with pytest.raises((FeatureError, FileError), match=message):
+    with pytest.raises((FeatureError, FileError, GivenError), match=message):
         list(read(tmp_path / "x", "parquet"))
 
 

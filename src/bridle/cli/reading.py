@@ -18,7 +18,7 @@ from bridle.cli.base import look_at_it, warn
 from bridle.cli.options import FORMATS, HoldOut
 from bridle.data import Example, Examples, read
 from bridle.data.base import Format, format_kind, lacks_column
-from bridle.data.conllu import NAMES
+from bridle.data.conll import NAMES
 from bridle.data.files import Guess, opened, opened_chosen, read_chosen
 from bridle.data.source import Source
 from bridle.data.standoff import Standoff

@@ -9,14 +9,15 @@ from importlib import import_module
 from pkgutil import iter_modules
 
 from bridle.data.base import formats
+from bridle.data.blocks import Pace
 from bridle.data.examples import Example, Examples
 from bridle.data.files import load, read, write
 from bridle.data.output import Lines
-from bridle.data.scores import Chunk, Pace, ScoreFile, open_scores, save_scores
+from bridle.data.scores import Chunk, ScoreFile, open_scores, save_scores
 from bridle.data.splitting import split_indices
 
 for _module in iter_modules(__path__):
-    if not _module.ispkg:  # the references are no format
+    if _module.name != "references":  # they are no format, and loaded when they are needed
         import_module(f"{__name__}.{_module.name}")
 
 __all__ = [

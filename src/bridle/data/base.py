@@ -15,11 +15,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-from bridle.data.blocks import example_blocks, labelled_examples
-from bridle.data.chunk import Pace
+from bridle.data.blocks import ROWS, Pace, block_examples, example_blocks, labelled_examples
 from bridle.data.examples import Example
 from bridle.data.output import Lines
-from bridle.data.source import PACKED, Source
+from bridle.data.source import BLOCK, PACKED, Source
 from bridle.errors import Argument, FileError, shown
 from bridle.tagging.arrow import Layout
 from bridle.tagging.block import Block
@@ -31,6 +30,7 @@ _LABELS = {"label", "labels", "tag", "tags", "ner", "ner_tag", "ner_tags", "pos"
 _LABEL = re.compile(r"[A-Z][A-Z0-9$_:.+-]*|[BILMESU]-[^\s/|]+|[^\w\s/|]+")  # B-per, NNP, PRP$, a comma
 _IN_SCHEME = re.compile(r"O|[BILMESU]-[^\s/|]+")
 _PARAMETERS = "\n\nParameters\n----------\n"
+_OPTION = re.compile(r"\w+ : .*(?:\n    .*)+")  # in a docstring
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,9 +61,10 @@ class Format:
             raise TypeError(f"a format named {cls.name!r} is already registered")
         if "name" in cls.__dict__:
             _FORMATS[cls.name] = cls
-        if cls.__doc__ and "encoding :" not in cls.__doc__:  # the options of its base are told there, once
-            own, base = cleandoc(cls.__doc__), cleandoc(cls.__bases__[0].__doc__ or "")
-            cls.__doc__ = own + ("\n" if _PARAMETERS in own else _PARAMETERS) + base.partition(_PARAMETERS)[2]
+        # options of its base are described there, once, unless the format has another default or meaning
+        text, options = cleandoc(cls.__doc__ or ""), cleandoc(cls.__bases__[0].__doc__ or "").partition(_PARAMETERS)[2]
+        others = [option for option in _OPTION.findall(options) if f"\n{option.partition(' ')[0]} : " not in text]
+        cls.__doc__ = text + ("\n" if _PARAMETERS in text else _PARAMETERS) + "\n".join(others)
 
     @classmethod
     def looks_like(cls, head: str) -> bool:
@@ -80,33 +81,35 @@ class Format:
         """Why a file that begins like this does not have this format: a sentence, or ""."""
         return ""
 
+    # A format has one reader: `read`, or `blocks` if a kernel reads it.
+
     def read(self, source: Source) -> Iterator[Example]:
-        """The sequences of a source."""
-        raise NotImplementedError
+        """Yield the sequences of a source."""
+        return block_examples(self.blocks(source, 0, Pace(ROWS, bytes=BLOCK)), source)
 
     def blocks(self, source: Source, start: int, pace: Pace) -> Iterator[Block]:
         """Yield blocks of sequences of a source, from a place on where an earlier block ended."""
         return example_blocks(self.read(source), source, self.missing, start, pace)
 
     def labelled(self, block: Block, outcomes: Outcomes, n: int, first: int = 0) -> Iterator[Example]:
-        """The sequences first .. n-1 of a block with their labels, as this format writes them."""
+        """Yield the sequences first .. n-1 of a block with their labels, as this format writes them."""
         examples = labelled_examples(block, outcomes, n, gold=self.with_gold, blank=self.blank, first=first)
         return map(self.without_gaps, examples)
 
     def encode(self, block: Block, outcomes: Outcomes, n: int, first: int = 0) -> bytes:
-        """The lines of sequences first .. n-1 with their labels, for formats without header and footer."""
+        """Return the lines of sequences first .. n-1 with their labels, for formats without header and footer."""
         return encoded("".join(f"{line}\n" for line in self.text(self.labelled(block, outcomes, n, first))))
 
     def encode_rows(self, block: Block, outcomes: Outcomes, n: int, _layout: Layout) -> bytes:
-        """The lines of the first n sequences, as shards hold them: with what the layout has, if the format can."""
+        """Return the lines of the first n sequences for a shard, with the columns of the layout if the format can."""
         return self.encode(block, outcomes, n)
 
     def lines(self, example: Example) -> Iterable[str]:
-        """The lines of one sequence."""
+        """Return the lines of one sequence."""
         raise NotImplementedError
 
     def text(self, examples: Iterable[Example]) -> Iterator[str]:
-        """All lines of a file."""
+        """Yield all lines of a file."""
         for example in examples:
             if not len(example):
                 raise example.error(
@@ -150,6 +153,13 @@ class Format:
                     wanted=" or ".join(map(repr, words)),
                     argument=Argument(option, value),
                 )
+
+
+def check_names(option: str, names: object, wanted: str) -> None:
+    """Raise `FileError` unless an option is a list of names or None."""
+    is_list = isinstance(names, Sequence) and not isinstance(names, str)
+    if names is not None and not (is_list and all(isinstance(name, str) for name in names)):  # type: ignore[attr-defined]
+        raise FileError(f"`{option}` must be a list of names", got=shown(names), wanted=wanted)
 
 
 def save_lines(path: str | None, lines: Iterator[str]) -> None:

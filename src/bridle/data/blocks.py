@@ -1,4 +1,4 @@
-"""Blocks of sequences from files: what the readers of all formats share.
+"""Blocks of sequences from files: the shared code of the readers of all formats.
 
 A format yields blocks (`Format.blocks`) from a place on, and counts that place in units of its own: bytes, rows or
 sequences. A sequence that cannot be read is an error of its row; the rows around it are not touched.
@@ -7,15 +7,14 @@ sequences. A sequence that cannot be read is an error of its row; the rows aroun
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from bridle.data import limits
-from bridle.data.chunk import Pace
-from bridle.data.examples import Example
-from bridle.data.source import BLOCK, Source
+from bridle.data.examples import Example, with_missing
+from bridle.data.source import BLOCK, Source, is_utf8
 from bridle.errors import BridleError, FileError
 from bridle.tagging.block import Block, Column, Ids
 from bridle.texts import Texts
@@ -28,6 +27,41 @@ SIZE = 1 << 22  # bytes of a block, about
 ABSENT = "_"  # the label of a token whose sequence has none, where a file must have one
 _BOM, _NEW_LINE = "\ufeff".encode(), ord("\n")
 _RESERVED = ("id", "tokens", "word", "labels", "gold", "given", "status", "error")  # keys of the output
+
+
+@dataclass(slots=True)
+class Pace:
+    """Number of sequences to read at once: few at first and when the work is slow, so that results appear soon.
+
+    Parameters
+    ----------
+    sequences : int, default 16
+        Number of sequences of the next chunk.
+    most : int, default 1024
+        Maximum number of sequences of a chunk.
+    tokens : int, default 200000
+        A chunk ends when it has this many tokens.
+    bytes : int, default 4194304
+        Bytes that are read from a file at once.
+    """
+
+    sequences: int = 16
+    most: int = 1024
+    tokens: int = 200_000
+    bytes: int = 1 << 22
+
+    def took(self, seconds: float) -> None:
+        """Adapt to the last chunk: aim at a quarter of a second to one second.
+
+        Parameters
+        ----------
+        seconds : float
+            Time that it took.
+        """
+        if seconds < 0.25:
+            self.sequences = min(2 * self.sequences, self.most)
+        elif seconds > 1:
+            self.sequences = max(self.sequences // 2, 1)
 
 
 class Builder:
@@ -110,32 +144,27 @@ class Builder:
 
     def _flush(self) -> None:
         """Pack the sequences that were read one by one."""
-        some, self._examples = self._examples, []
-        self.count -= len(some)
+        examples, self._examples = self._examples, []
+        self.count -= len(examples)
         lists: dict[str, list[Any]] = {}
-        for k, example in enumerate(some):
+        for k, example in enumerate(examples):
             for name, column in example.columns.items():
-                lists.setdefault(name, [None] * len(some))[k] = column
+                lists.setdefault(name, [None] * len(examples))[k] = column
         lists.pop("", None)  # of rows that could not be read
         main = next(iter(self._names), None) or next(iter(lists), "word")
-        lists.setdefault(main, [None] * len(some))
+        lists.setdefault(main, [None] * len(examples))
         pieces: dict[str, Any] = {
             name: Column.of(columns) for name, columns in sorted(lists.items(), key=lambda x: x[0] != main)
         }
-        if any(example.labels is not None for example in some):
-            pieces[":gold"] = Column.of([self._with_gaps(example) for example in some])
-        if any(example.id is not None for example in some):
-            pieces[":id"] = Ids.of(example.id for example in some)
-        if any(example.given for example in some):
-            pieces[":given"] = [example.given for example in some]
-        if any(example.comments for example in some):
-            pieces[":comments"] = Column.of([example.comments for example in some])
-        self.extend(len(some), pieces, lambda row: some[row].where or "")
-
-    def _with_gaps(self, example: Example) -> list[str | None] | None:
-        if example.labels is None:
-            return None
-        return [None if label == self.missing else label for label in example.labels]
+        if any(example.labels is not None for example in examples):
+            pieces[":gold"] = Column.of([with_missing(example, self.missing).labels for example in examples])
+        if any(example.id is not None for example in examples):
+            pieces[":id"] = Ids.of(example.id for example in examples)
+        if any(example.given for example in examples):
+            pieces[":given"] = [example.given for example in examples]
+        if any(example.comments for example in examples):
+            pieces[":comments"] = Column.of([example.comments for example in examples])
+        self.extend(len(examples), pieces, lambda row: examples[row].where or "")
 
 
 def _places(pieces: list[tuple[int, Any]], places: list[Callable[[int], str]]) -> Callable[[int], str]:
@@ -196,22 +225,19 @@ def filled(column: Column, missing: str | None, tokens: Column) -> Column:
     return replace(column, texts=[t if x else missing for t, x in zip(column.texts, there, strict=True)], whole=None)
 
 
-def is_utf8(encoding: object) -> bool:
-    """Is it a name of UTF-8?"""
-    return isinstance(encoding, str) and encoding.lower().replace("_", "-") in ("utf-8", "utf8")
-
-
 # ---- windows of text ------------------------------------------------------------------------------------------------
 
 
-class Text:
-    """A window of a text file that moves on; it knows its place in bytes and lines."""
+class Window:
+    """A part of a text file, in UTF-8, that moves on; it knows its place in bytes and lines."""
 
-    def __init__(self, source: Source) -> None:
-        self.source = source
-        self.data, self.at, self.final = b"", 0, False  # the window; the place in it; does nothing come after it?
+    def __init__(self, source: Source, encoding: str) -> None:
+        self.source, self.encoding = source, encoding
+        self.data, self.at, self.final = b"", 0, False  # the text; the place in it; is it the end of the file?
         self._base = 0  # where the window begins in the file
         self._lines, self._counted = 0, 0  # the number of lines (-1: not known) up to a place in the window
+        if not is_utf8(encoding):
+            source.transcode(encoding)
 
     def jump(self, start: int) -> None:
         """Move on to a place of the file, in bytes from its beginning."""
@@ -224,7 +250,7 @@ class Text:
 
     def more(self, size: int) -> None:
         """Read on; at the end of the file, the window is `final`. Raises `FileError` if a sequence is too long."""
-        if len(self.data) - self.at > limits.MOST_LINES:
+        if len(self.data) - self.at > min(limits.MOST_LINES, limits.LONGEST):
             self._check_length()
         is_first = self._base + len(self.data) == 0
         block = self.source.take(size)
@@ -245,8 +271,7 @@ class Text:
     def line(self) -> int:
         """The number of the current line, from 1."""
         if self._lines < 0:  # a run was resumed, and the lines before have not been counted
-            self._lines = _count_lines(self.source.name, self._base)
-            self._counted = 0
+            self._lines, self._counted = self._lines_before(self._base), 0
         self._lines += _line_ends(self.data, self._counted, self.at)
         self._counted = self.at
         return self._lines + 1
@@ -254,12 +279,29 @@ class Text:
     def places(self, at: Any) -> Callable[[int], str]:
         """Name the lines of rows of the current window. at: where each row begins in it."""
         data, lines, counted, name, base = self.data, self._lines, self._counted, self.source.name, self._base
+        numbers: list[int] = []  # computed when they are first needed
 
         def place(row: int) -> str:
-            before, low = (lines, counted) if lines >= 0 else (_count_lines(name, base), 0)
-            return f"{name}:{before + 1 + _line_ends(data, low, int(at[row]))}"
+            if not numbers:
+                before, low = (lines, counted) if lines >= 0 else (self._lines_before(base), 0)
+                ends = np.flatnonzero(np.frombuffer(data, np.uint8)[low:] == _NEW_LINE) + low
+                numbers.extend((np.searchsorted(ends, at) + before + 1).tolist())
+            return f"{name}:{numbers[row]}"
 
         return place
+
+    def _lines_before(self, size: int) -> int:
+        """Count the lines of the first bytes of the file, which an earlier call has read."""
+        source, lines = Source(self.source.name), 0
+        try:
+            if not is_utf8(self.encoding):
+                source.transcode(self.encoding)
+            while size > 0 and (block := source.take(min(size, BLOCK))):
+                lines += _line_ends(block, 0, size)
+                size -= len(block)
+        finally:
+            source.close()
+        return lines
 
     def _check_length(self) -> None:
         """Raise `FileError` if the window, which has no complete sequence, exceeds the limit for one sequence."""
@@ -289,7 +331,7 @@ class Text:
     @property
     def share(self) -> float:
         """The share of the file that has been read, from 0 to 1."""
-        left = len(self.data) - self.at if self.source.codec is None else 0
+        left = len(self.data) - self.at if self.source.is_plain else 0
         return min(max(self.source.done() - left, 0) / max(self.source.total or 0, 1), 1.0)
 
 
@@ -298,33 +340,22 @@ def _line_ends(data: bytes, low: int, high: int | None = None) -> int:
     return int(np.count_nonzero(np.frombuffer(data, np.uint8)[low:high] == _NEW_LINE))
 
 
-def _count_lines(name: str, size: int) -> int:
-    """Count the lines of the first bytes of a file."""
-    source, lines = Source(name), 0
-    try:
-        while size and (block := source.take(min(size, BLOCK))):
-            size, lines = size - len(block), lines + _line_ends(block, 0, size)
-    finally:
-        source.close()
-    return lines
-
-
-def text_blocks(text: Text, builder: Builder, read: Callable[[int], bool], pace: Pace) -> Iterator[Block]:
-    """Yield blocks of a text. read(rows): adds sequences of the window; False if there are not enough rows yet."""
-    begun, is_full = text.place(), False
-    while not (text.final and not is_full):
+def text_blocks(window: Window, builder: Builder, read: Callable[[int], bool], pace: Pace) -> Iterator[Block]:
+    """Yield blocks of a window. read(rows): adds sequences of the window; False if there are not enough rows yet."""
+    begun, is_full = window.place(), False
+    while not (window.final and not is_full):
         error: BridleError | None = None
         try:
             if not is_full:
-                text.more(pace.bytes)
+                window.more(pace.bytes)
             is_full = read(pace.sequences)
         except BridleError as wrong:  # the rows before it are handed on
             error = wrong
         # what comes through a pipe is handed on at once
-        is_due = error or is_full or text.final or text.source.total is None or text.place() - begun >= pace.bytes
+        is_due = error or is_full or window.final or window.source.total is None or window.place() - begun >= pace.bytes
         if builder.count and is_due:
-            yield builder.block(text.place(), text.share)
-            begun = text.place()
+            yield builder.block(window.place(), window.share)
+            begun = window.place()
         if error is not None:
             raise error
 
@@ -361,44 +392,60 @@ def example_blocks(
         raise error
 
 
-# ---- outcomes as examples -------------------------------------------------------------------------------------------
+# ---- rows as examples -----------------------------------------------------------------------------------------------
 
 
-def own_name(name: str) -> str:
-    """The key of a column in the output, where some keys have a meaning of their own."""
+def output_name(name: str) -> str:
+    """Return the key of a column in the output, where some keys have a meaning of their own."""
     return f"{name}_" if name in _RESERVED else name
 
 
-def example_at(block: Block, row: int) -> Example:
-    """The sequence of a row, as it was read."""
+def examples_of(block: Block, first: int = 0, last: int | None = None) -> Iterator[Example]:
+    """Yield the sequences of rows first .. last-1, as they were read."""
+    last = block.count if last is None else last
     if block.examples is not None:
-        example: Example = block.examples[row]
-        return replace(example, id=None if block.ids is None else block.ids[row])
-    columns: dict[str, Any] = {}
-    for name, column in block.columns.items():
-        if (texts := column.row(row)) is not None or not columns:
-            columns[name] = texts or []
-    return Example(
-        columns,
-        None if block.gold is None else block.gold.row(row),
-        {} if block.given is None else dict(block.given[row]),
-        () if block.comments is None else tuple(map(str, block.comments.row(row) or ())),
-        block.where(row) or "",
-        None if block.ids is None else block.ids[row],
-    )
+        for row, example in enumerate(block.examples[first:last], first):
+            yield example if block.ids is None else replace(example, id=block.ids[row])
+        return
+    columns = {name: column.part(first, last).lists() for name, column in block.columns.items()}
+    gold = None if block.gold is None else block.gold.part(first, last).lists()
+    comments = None if block.comments is None else block.comments.part(first, last).lists()
+    main = next(iter(columns))
+    for k, row in enumerate(range(first, last)):
+        texts: dict[str, Any] = {
+            name: lists[k] or [] for name, lists in columns.items() if name == main or lists[k] is not None
+        }
+        yield Example(
+            texts,
+            None if gold is None else gold[k],
+            {} if block.given is None else dict(block.given[row]),
+            () if comments is None else tuple(map(str, comments[k] or ())),
+            block.where(row) or "",
+            None if block.ids is None else block.ids[row],
+        )
+
+
+def block_examples(blocks: Iterable[Block], source: Source) -> Iterator[Example]:
+    """Yield the sequences of blocks one by one; raise the error of the first row that has one."""
+    for block in blocks:
+        source.left_out.update(block.left_out)  # which the source counts for blocks that follow, too
+        end = min(block.errors, default=block.count)
+        yield from examples_of(block, 0, end)
+        if end < block.count:
+            raise block.errors[end].at(where=block.where(end) or source.name)
 
 
 def labelled_examples(
     block: Block, outcomes: Outcomes, n: int, *, gold: bool, blank: bool, first: int = 0
 ) -> Iterator[Example]:
-    """The sequences first .. n-1 with their labels.
+    """Yield the sequences first .. n-1 with their labels.
 
     gold: labels that the file has become a column beside them. blank: tokens without a label get the label "_". A row
     that could not be read is a token "_".
     """
-    chances = outcomes.segment_probabilities or [None] * n
-    for row in range(first, n):
-        example, labels = example_at(block, row), outcomes.labels[row]
+    probabilities = outcomes.segment_probabilities or [None] * n
+    for row, example in enumerate(examples_of(block, first, n), first):
+        labels = outcomes.labels[row]
         columns: Mapping[str, Any] = example.columns
         if not len(example) and row in outcomes.errors:
             columns = {name: [ABSENT] for name in block.columns}
@@ -407,5 +454,5 @@ def labelled_examples(
             columns = {**columns, "gold": ["?" if label is None else label for label in example.labels]}
         if labels is None and blank:
             labels = [ABSENT] * len(next(iter(columns.values())))
-        rounded = None if chances[row] is None else [round(p, 6) for p in chances[row] or ()]
+        rounded = None if probabilities[row] is None else [round(p, 6) for p in probabilities[row] or ()]
         yield replace(example, columns=columns, labels=labels, probabilities=rounded)

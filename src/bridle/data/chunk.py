@@ -55,41 +55,6 @@ class Chunk:
         return Chunk(part, self.givens[a:b], self.ids[a:b], self.where[a:b])
 
 
-@dataclass(slots=True)
-class Pace:
-    """How many sequences to read at once: few at first and when the work is slow, so that results appear soon.
-
-    Parameters
-    ----------
-    sequences : int, default 16
-        Number of sequences of the next chunk.
-    most : int, default 1024
-        Maximum number of sequences of a chunk.
-    tokens : int, default 200000
-        A chunk ends when it has this many tokens.
-    bytes : int, default 4194304
-        Bytes that are read from a file at once.
-    """
-
-    sequences: int = 16
-    most: int = 1024
-    tokens: int = 200_000
-    bytes: int = 1 << 22
-
-    def took(self, seconds: float) -> None:
-        """Adapt to the last chunk: aim at a quarter of a second to one second.
-
-        Parameters
-        ----------
-        seconds : float
-            Time that it took.
-        """
-        if seconds < 0.25:
-            self.sequences = min(2 * self.sequences, self.most)
-        elif seconds > 1:
-            self.sequences = max(self.sequences // 2, 1)
-
-
 @dataclass(frozen=True, slots=True)
 class ScoreFile:
     """An open score file; `open_scores` makes one.

@@ -1,46 +1,28 @@
-"""`conll`: one token per line, columns separated by TABs or blanks, an empty line after each sequence.
-
-The first token line decides for the whole file: if it has a TAB, columns are separated by TABs (and may contain blanks
-or be empty); otherwise they are separated by blanks.
-
-Comments begin with a hash and a blank, but ``# # B-NP`` is a token of CoNLL-2000. With ``comment="auto"`` such a line
-is::
-
-    TAB file     a comment if it has no TAB or, at the beginning of a sequence, a different number of columns
-    blank file   within a sequence: a token; at the beginning of one:
-                 a comment if it has a different number of columns than the file;
-                 a token if its label has occurred before; otherwise an error, because both are possible.
-
-With ``comment="# "`` (or another prefix) it is a comment in a TAB file if it has no TAB, and in both kinds of file
-at the beginning of a sequence. With ``comment=None`` there are no comments.
-"""
+"""`conll` and `conllu`: one token per line, columns separated by TABs or blanks, an empty line after each sequence."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from itertools import groupby
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, cast
 
 import numpy as np
 
 from bridle._native import ConllReader, end_of_sequence, write_conll
-from bridle.data import limits
-from bridle.data.base import Format, are_labels, names_columns, other_format
+from bridle.data.base import Format, are_labels, check_names, names_columns, other_format
 from bridle.data.blocks import (
     ABSENT,
     ROWS,
     Builder,
-    Text,
+    Pace,
+    Window,
     filled,
-    is_utf8,
     label_parts,
     parts_of,
     text_blocks,
     with_gaps,
 )
-from bridle.data.chunk import Pace
 from bridle.data.examples import Example
 from bridle.data.source import Source
 from bridle.errors import Argument, FileError, shown
@@ -49,15 +31,31 @@ from bridle.tagging.block import Block, Column
 from bridle.tagging.outcomes import Outcomes
 from bridle.texts import Texts
 
-DOCSTART = "-DOCSTART-"
 BLANK = " \t"
-MOST = 10_000  # columns; a line with more is no token
+DOCSTART = "-DOCSTART-"
+NAMES = ("id", "word", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")  # of conllu
 _FIELD = re.compile(r"[^ \t]+")
+_MOST = 10_000  # columns; a line with more is no token
+_MORE, _FULL, _ODD = range(3)  # why a kernel stopped
 
 
 @dataclass(frozen=True, kw_only=True)
 class Conll(Format):
-    """One token per line.
+    """One token per line, columns separated by TABs or blanks, an empty line after each sequence.
+
+    The first token line decides for the whole file: if it has a TAB, columns are separated by TABs (and may contain
+    blanks or be empty); otherwise they are separated by blanks.
+
+    Comments begin with a hash and a blank, but ``# # B-NP`` is a token of CoNLL-2000. With ``comment="auto"`` such a
+    line is::
+
+        TAB file     a comment if it has no TAB or, at the beginning of a sequence, a different number of columns
+        blank file   within a sequence: a token; at the beginning of one:
+                     a comment if it has a different number of columns than the file;
+                     a token if its label has occurred before; otherwise an error, because both are possible.
+
+    With ``comment="# "`` (or another prefix) it is a comment in a TAB file if it has no TAB, and in both kinds of file
+    at the beginning of a sequence. With ``comment=None`` there are no comments.
 
     Parameters
     ----------
@@ -74,10 +72,6 @@ class Conll(Format):
         What separates columns. TABs are written unless it is ``"blanks"``.
     unlabelled : {"refuse", "allow"}, default "refuse"
         Whether the column of the labels may be missing, as in data to be tagged.
-    missing : str or None, default "?"
-        Text of an unknown label; None if there is no such text.
-    encoding : str, default "utf-8"
-        Encoding of the input; the output is always UTF-8.
     """
 
     name = "conll"
@@ -94,12 +88,8 @@ class Conll(Format):
 
     def __post_init__(self) -> None:
         self.check(docstart=("skip", "keep"), separator=("auto", "tab", "blanks"), unlabelled=("refuse", "allow"))
-        names = self.columns
-        if names is not None and (
-            isinstance(names, str) or not isinstance(names, Sequence) or not all(isinstance(x, str) for x in names)
-        ):
-            raise FileError("`columns` must be a list of names", got=repr(names), wanted="['word', 'pos']")
-        used = [name for name in names or () if name != "_"]
+        check_names("columns", self.columns, "['word', 'pos']")
+        used = [name for name in self.columns or () if name != "_"]
         if len(set(used)) < len(used):
             raise FileError("column names repeat", got=", ".join(used), wanted="each name once")
         if self.comment is not None and not (isinstance(self.comment, str) and self.comment.strip(BLANK)):
@@ -128,26 +118,9 @@ class Conll(Format):
 
     # ---- reading ----------------------------------------------------------------------------------------------------
 
-    def read(self, source: Source) -> Iterator[Example]:
-        return self.table(source).examples()
-
     def blocks(self, source: Source, start: int, pace: Pace) -> Iterator[Block]:
-        """A kernel reads sequences about which nothing is unusual, `Table` the others."""
-        if type(self) is not Conll or not is_utf8(self.encoding):
-            return super().blocks(source, start, pace)
-        return _Blocks(self, source).read(start, pace)
-
-    def table(self, source: Source) -> Table:
-        """What is known about a file before its first line is read."""
-        prefix = "# " if self.comment == "auto" else "\n" if self.comment is None else self.comment
-        return Table(
-            self,
-            source,
-            prefix,
-            (prefix, DOCSTART) if self.docstart == "skip" else (prefix,),
-            None if self.separator == "auto" else self.separator == "tab",
-            len(self.columns or ()),
-        )
+        """Yield blocks; a kernel reads sequences about which nothing is unusual, Python the others."""
+        return _File(self, source).blocks(start, pace)
 
     # ---- writing ----------------------------------------------------------------------------------------------------
 
@@ -183,7 +156,7 @@ class Conll(Format):
 
         A row that lacks a column of others has "_" there.
         """
-        if type(self) is not Conll:
+        if self.ids:
             return super().encode(block, outcomes, n, first)
         empty = np.flatnonzero(np.diff(block.tokens.offsets[: n + 1]) == 0).tolist()
         blank = [row for row in empty if fill == "empty" or row in outcomes.errors]
@@ -234,51 +207,218 @@ def _plain(rows: list[tuple[str, ...]], lines: list[str], between: str) -> bool:
     return not odd and width > 1 and counts == (n - 1, n * (width - 1)) and all(map(all, rows))
 
 
-@dataclass(eq=False)
-class Table:
-    """What is known about one file: how lines are split, the number of columns, and which one contains the labels."""
+@dataclass(frozen=True, kw_only=True)
+class Conllu(Conll):
+    """Universal Dependencies, ten TAB columns; ranges (1-2) and empty nodes (1.1) are skipped.
 
-    format: Conll
-    source: Source
-    prefix: str  # of comments; no line begins with "\n"
-    odd: tuple[str, ...]  # what may stand above a sequence begins with one of these
-    tab: bool | None
-    width: int
-    names: list[str] = field(default_factory=list)  # once the width is sure
-    at: int = -1  # the column of the labels; -1: none
-    inputs: list[tuple[str, int]] = field(default_factory=list)
-    seen: set[str] = field(default_factory=set)  # values of the column of the labels
-    comments: list[str] = field(default_factory=list)  # that stand above the next sequence
-    doubtful: list[tuple[int, str]] = field(default_factory=list)  # those met before anything was known of the file
+    The columns have names, and every line that begins with # is a comment.
 
-    def examples(self) -> Iterator[Example]:
-        """The sequences of the source."""
-        begun, held, size = 1, list[str](), 0  # lines that stand together, the number of the first, their characters
-        for number, lines in self.source.runs(self.format.encoding):
-            at = 0
-            # lines of blanks only are empty too
-            for k in [k for k, x in enumerate(lines) if not x or (x[0] in BLANK and not x.strip(BLANK))]:
-                if held or k > at:
-                    if (example := self.example(begun, held + lines[at:k])) is not None:
-                        yield example
-                    held, size = [], 0
-                at, begun = k + 1, number + k + 1
-            if at < len(lines):
-                held += lines[at:]
-                size += sum(map(len, lines[at:]))
-                if size > limits.LONGEST or len(held) > limits.MOST_LINES:
-                    raise self.source.too_long(begun, size, len(held))
-        if held and (example := self.example(begun, held)) is not None:
-            yield example
-        self.finish()
+    Parameters
+    ----------
+    columns : list of str, optional
+        Names of the ten columns; ``"_"`` skips one. By default _, word, lemma, upos, xpos, feats, head, deprel,
+        deps, misc.
+    label : str, int or None, default "xpos"
+        Column with the labels: its name or its number; None if there is none.
+    comment : str or None, default "#"
+        Prefix of comments.
+    separator : {"auto", "tab", "blanks"}, default "tab"
+        What separates columns.
+    """
 
-    def finish(self) -> None:
-        """Raise if the file has nothing but lines that could be comments or tokens."""
-        if not self.names and self.doubtful:
+    name = "conllu"
+    with_gold = False
+    suffixes: ClassVar[tuple[str, ...]] = (".conllu",)
+    ids: ClassVar[bool] = True
+
+    columns: Sequence[str] | None = ("_", *NAMES[1:])
+    label: str | int | None = "xpos"
+    comment: str | None = "#"
+    separator: Literal["auto", "tab", "blanks"] = "tab"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.columns is None or len(self.columns) != len(NAMES):
+            raise FileError("conllu: wrong columns", got=self.columns, wanted="ten names; '_' skips one")
+
+    @classmethod
+    def looks_like(cls, head: str) -> bool:
+        rows = [line.split("\t") for line in head.split("\n") if line.strip() and not line.startswith("#")]
+        return bool(rows) and all(len(row) == len(NAMES) and row[0][:1].isdecimal() for row in rows)
+
+    @classmethod
+    def surely(cls, head: str) -> bool:
+        return cls.looks_like(head)
+
+    def lines(self, example: Example) -> Iterable[str]:
+        """Columns that the sequence does not have are "_"; the labels are in the column `label`."""
+        columns = dict(example.columns)
+        if "word" not in columns:
+            columns["word"] = columns.pop(next(iter(columns)))
+        if example.labels is not None:
+            if self.label not in NAMES[2:]:
+                raise FileError(
+                    "conllu: the column of the labels does not exist",
+                    got=repr(self.label),
+                    wanted=" or ".join(NAMES[2:]),
+                )
+            columns[str(self.label)] = example.known_labels
+        if unknown := [name for name in columns if name not in NAMES]:
+            raise example.error("conllu has no such column", got=", ".join(unknown), wanted=", ".join(NAMES))
+        n = len(example)
+        columns.setdefault("id", [str(k) for k in range(1, n + 1)])
+        whole = {name: columns.get(name) or ["_"] * n for name in NAMES}
+        return super().lines(Example(whole, None, {}, example.comments, example.where))
+
+
+class _File:
+    """A file while it is read: how lines are split, the columns, and which one contains the labels.
+
+    A block ends between two sequences; its end is counted in bytes.
+    """
+
+    def __init__(self, format: Conll, source: Source) -> None:
+        self.format, self.source, self.window = format, source, Window(source, format.encoding)
+        self.builder = Builder(source, format.missing)
+        self.prefix = "# " if format.comment == "auto" else "\n" if format.comment is None else format.comment
+        # lines that may stand above a sequence begin with one of these
+        self.odd = (self.prefix, DOCSTART) if format.docstart == "skip" else (self.prefix,)
+        self.tab = None if format.separator == "auto" else format.separator == "tab"
+        self.width = len(format.columns or ())
+        self.names: list[str] = []  # once the width is sure
+        self.at = -1  # the column of the labels; -1: none
+        self.inputs: list[tuple[str, int]] = []  # the other columns
+        self.kernel: ConllReader | None = None  # once the columns are known
+        self.number = -1  # the column of the token's number among those that the kernel keeps
+        self.seen: set[str] = set()  # values of the column of the labels
+        self.comments: list[str] = []  # above the next sequence
+        self.doubtful: list[tuple[int, str]] = []  # comments met before anything was known of the file
+        self.fits = False  # has a sequence been read?
+        self.behind = 0  # bytes of sequences before the start whose labels are not in `seen`
+
+    def blocks(self, start: int, pace: Pace) -> Iterator[Block]:
+        """Yield all blocks from a place on."""
+        if start:  # the first sequence says what the columns are
+            next(text_blocks(self.window, self.builder, self._read, Pace(1)), None)
+            self.comments, self.doubtful, self.behind = [], [], start
+            self.builder = Builder(self.source, self.format.missing)
+            self.source.left_out.clear()
+            self.window.jump(start)
+        yield from text_blocks(self.window, self.builder, self._read, pace)
+        if not self.names and self.doubtful:  # nothing but lines that could be comments or tokens
             raise self.unclear(*self.doubtful[0])
+        if self.source.left_out:  # behind the last sequence
+            yield self.builder.block(self.window.place(), self.window.share)
+
+    def _read(self, rows: int) -> bool:
+        """Read the sequences of the window, until there are enough rows; False if more text is needed."""
+        window = self.window
+        while (left := rows - self.builder.count) > 0:
+            if self.kernel is None or self.comments:
+                end = end_of_sequence(window.data, window.at, window.final)
+                if end <= window.at:
+                    return False
+                self._read_sequence(end)
+                continue
+            stop, window.at, end = self.kernel.read(window.data, window.at, window.final, left)
+            self._take(self.kernel)
+            if stop == _MORE:
+                return False
+            if stop == _ODD:
+                self._read_sequence(end)
+        return True
+
+    def _take(self, kernel: ConllReader) -> None:
+        """Add the rows that the kernel has read."""
+        count = len(kernel)
+        rows, columns, comment_rows, comments, skipped, places = kernel.take()
+        self.source.leave_out(f"{DOCSTART} lines", skipped)
+        if not count:
+            return
+        self.fits = True
+        values = [Column(Texts(*column), rows) for column in columns]
+        above = Column(Texts(*comments), comment_rows)
+        if self.format.ids:
+            values, above, places = self._numbered(values, above, places)
+            count = len(above)
+        pieces: dict[str, Any] = {name: column for (name, _), column in zip(self.inputs, values, strict=False)}
+        if self.at >= 0:
+            gold = values[len(self.inputs)]
+            if self._needs_labels and len(self.seen) < _MOST:
+                self.seen.update(gold.texts.distinct()[0])  # type: ignore[attr-defined]
+            pieces[":gold"] = with_gaps(gold, self.format.missing)
+        if above.offsets[-1]:
+            pieces[":comments"] = above
+        self.builder.extend(count, pieces, self.window.places(places))
+
+    def _numbered(self, values: list[Column], above: Column, places: Any) -> tuple[list[Column], Column, Any]:
+        """Leave out lines whose id is no number: a range of tokens, or an empty one."""
+        numbers = cast(Texts, values[self.number].texts)
+        others = np.concatenate([[0], np.cumsum((numbers.data < ord("0")) | (numbers.data > ord("9")))])
+        are_tokens = (np.diff(others[numbers.offsets]) == 0) & (np.diff(numbers.offsets) > 0)
+        if are_tokens.all():
+            return values, above, places
+        self.source.leave_out("lines that are not tokens", int(np.count_nonzero(~are_tokens)))
+        ends = np.concatenate([[0], np.cumsum(are_tokens)])[values[-1].offsets]
+        rows, kept = np.flatnonzero(np.diff(ends)), np.flatnonzero(are_tokens)
+        offsets = np.concatenate([[0], ends[1:][rows]])
+        lists = above.lists()
+        return (
+            [Column(cast(Texts, column.texts).take(kept), offsets) for column in values],
+            Column.of([lists[row] for row in rows.tolist()]),
+            places[rows],
+        )
+
+    def _read_sequence(self, end: int) -> None:
+        """Read one sequence, and comments above it, line by line; the first one says what the kernel must know."""
+        window = self.window
+        try:
+            lines = window.decoded(end).replace("\r\n", "\n").split("\n")
+            if self.behind and self._needs_labels and any(line.startswith(self.prefix) for line in lines):
+                self._catch_up()
+            at, number = 0, window.line()
+            blank = [k for k, line in enumerate(lines) if not line or (line[0] in BLANK and not line.strip(BLANK))]
+            for k in [*blank, len(lines)]:
+                if k > at:
+                    if not (self.names or lines[at].startswith(self.odd)):
+                        self.settle(number + at, lines[at])
+                        return  # the kernel reads it
+                    if (example := self.example(number + at, lines[at:k])) is not None:
+                        self.builder.add(example)
+                        self.fits = True
+                at = k + 1
+        except FileError as error:
+            if not self.fits:  # then nothing fits
+                raise
+            self.builder.fail(error)
+            self.comments.clear()
+        window.at = end
+
+    @property
+    def _needs_labels(self) -> bool:
+        """Does it depend on the labels so far whether a line is a comment?"""
+        return not self.tab and self.at >= 0 and self.format.comment == "auto"
+
+    def _catch_up(self) -> None:
+        """Note the labels of all sequences before the start."""
+        start, self.behind, at = self.behind, 0, 0
+        for pace in (Pace(ROWS), Pace(1)):  # the start may be within what is a block now
+            source = Source(self.source.name)
+            try:
+                for block in _File(self.format, source).blocks(at, pace):
+                    if block.end > start or len(self.seen) >= _MOST:
+                        break
+                    self.seen.update(() if block.gold is None else block.gold.texts)
+                    at = block.end
+            finally:
+                source.close()
+            if at == start:
+                return
+
+    # ---- line by line -----------------------------------------------------------------------------------------------
 
     def example(self, number: int, lines: list[str]) -> Example | None:
-        """The sequence of a block of lines; None if the block contains only comments or similar lines."""
+        """Return the sequence of a block of lines; None if the block contains only comments or similar lines."""
         if lines[0].startswith(self.odd):
             k = self.peel(number, lines)
             number, lines = number + k, lines[k:]
@@ -291,14 +431,14 @@ class Table:
         labels = columns[self.at] if self.at >= 0 else None
         if labels is not None and "" in labels:
             raise self.source.error(number, "a sequence has an empty label", got="''", wanted="a label on each line")
-        if not self.tab and labels is not None and len(self.seen) < MOST:
+        if not self.tab and labels is not None and len(self.seen) < _MOST:
             self.seen.update(labels)
         comments, self.comments = tuple(self.comments), []
         inputs = {name: columns[k] for name, k in self.inputs}
         return Example(inputs, labels, {}, comments, f"{self.source.name}:{number}")
 
     def peel(self, number: int, lines: list[str]) -> int:
-        """How many lines come before the first token; comments among them are kept."""
+        """Return how many lines come before the first token; comments among them are kept."""
         known = bool(self.tab), self.width, self.seen
         if not self.names:  # nothing is known yet but the lines below
             tokens = [x for x in lines if not x.startswith(self.odd)]
@@ -317,7 +457,7 @@ class Table:
         return len(lines)
 
     def quick(self, lines: list[str]) -> list[list[str]] | None:
-        """Columns of lines without special cases, which are nearly all; None if there might be one."""
+        """Return the columns of lines without special cases, as nearly all are; None if there might be one."""
         if not self.tab and "\t" in "\n".join(lines):
             return None
         separator = "\t" if self.tab else " "
@@ -330,7 +470,7 @@ class Table:
         return columns if not self.format.ids or all(map(str.isdecimal, columns[0])) else None
 
     def rows(self, number: int, lines: list[str]) -> tuple[int, list[list[str]]]:
-        """The fields of each token, and the line of the first one."""
+        """Return the line of the first token, and the fields of each token."""
         first, rows = 0, list[list[str]]()
         for at, line in enumerate(lines, number):
             if not self.names:
@@ -384,12 +524,12 @@ class Table:
         if self.tab is None:
             self.tab = "\t" in line
         width = len(_cut(line, self.tab))
-        if width > MOST:
+        if width > _MOST:
             raise self.source.error(
                 number,
                 "too many columns",
                 got=f"{width:,}",
-                wanted=f"at most {MOST:,}",
+                wanted=f"at most {_MOST:,}",
                 cause="Does the file have one sequence per line, instead of one token?",
             )
         names = list(self.format.columns or ["word", *(f"column{k}" for k in range(2, width + 1))])
@@ -425,129 +565,13 @@ class Table:
         for at, line in self.doubtful:
             if len(_cut(line, self.tab)) == self.width:
                 raise self.unclear(at, line)
-
-    def kernel(self) -> ConllReader:
-        """The kernel for the lines of the file, once the columns are known."""
-        slots = [-1] * self.width
-        for slot, (_, k) in enumerate(self.inputs):
-            slots[k] = slot
-        if self.at >= 0:
-            slots[self.at] = len(self.inputs)
+        kept = [k for _, k in self.inputs] + [self.at] * (self.at >= 0)
+        kept += [0] * (self.format.ids and 0 not in kept)
+        slots = [kept.index(k) if k in kept else -1 for k in range(self.width)]  # places among those that are kept
+        self.number = kept.index(0) if self.format.ids else -1
         comment, docstart = self.format.comment, self.format.docstart == "skip"
         prefix = "" if comment is None else self.prefix
-        return ConllReader(bool(self.tab), self.at, slots, prefix, comment != "auto", docstart)
-
-
-_MORE, _FULL, _ODD = range(3)  # why a kernel stopped
-
-
-class _Blocks:
-    """A file while it is read block by block. A block ends between two sequences; its end is counted in bytes."""
-
-    def __init__(self, format: Conll, source: Source) -> None:
-        self.format, self.text = format, Text(source)
-        self.builder, self.table = Builder(source, format.missing), format.table(source)
-        self.kernel: ConllReader | None = None  # once the table knows the columns
-        self.fits = False  # has a sequence been read?
-        self.behind = 0  # bytes of sequences before the start whose labels the table lacks
-
-    def read(self, start: int, pace: Pace) -> Iterator[Block]:
-        """Yield all blocks from a place on."""
-        if start:  # the first sequence says what the columns are
-            next(text_blocks(self.text, self.builder, self._read, Pace(1)), None)
-            self.table = replace(self.table, comments=[], doubtful=[])
-            self.builder, self.behind = Builder(self.text.source, self.format.missing), start
-            self.text.source.left_out.clear()
-            self.text.jump(start)
-        yield from text_blocks(self.text, self.builder, self._read, pace)
-        if self.table.doubtful:
-            self.table.finish()
-        if self.text.source.left_out:  # behind the last sequence
-            yield self.builder.block(self.text.place(), self.text.share)
-
-    def _read(self, rows: int) -> bool:
-        """Read the sequences of the window, until there are enough rows; False if more text is needed."""
-        text = self.text
-        while (left := rows - self.builder.count) > 0:
-            if self.kernel is None or self.table.comments:
-                end = end_of_sequence(text.data, text.at, text.final)
-                if end <= text.at:
-                    return False
-                self._read_one(end)
-                continue
-            stop, text.at, end = self.kernel.read(text.data, text.at, text.final, left)
-            self._take(self.kernel)
-            if stop == _MORE:
-                return False
-            if stop == _ODD:
-                self._read_one(end)
-        return True
-
-    def _take(self, kernel: ConllReader) -> None:
-        """Add the rows that the kernel has read."""
-        count = len(kernel)
-        rows, columns, comment_rows, comments, skipped, places = kernel.take()
-        self.text.source.leave_out(f"{DOCSTART} lines", skipped)
-        if not count:
-            return
-        self.fits = True
-        table, values = self.table, [Column(Texts(*column), rows) for column in columns]
-        pieces: dict[str, Any] = {name: column for (name, _), column in zip(table.inputs, values, strict=False)}
-        if table.at >= 0:
-            if self._needs_labels and len(table.seen) < MOST:
-                table.seen.update(values[-1].texts.distinct()[0])  # type: ignore[attr-defined]
-            pieces[":gold"] = with_gaps(values[-1], self.format.missing)
-        if comment_rows[-1]:
-            pieces[":comments"] = Column(Texts(*comments), comment_rows)
-        self.builder.extend(count, pieces, self.text.places(places))
-
-    def _read_one(self, end: int) -> None:
-        """Read one sequence, and comments above it, line by line; of the first one, what the kernel must know."""
-        text, table = self.text, self.table
-        try:
-            lines = text.decoded(end).replace("\r\n", "\n").split("\n")
-            if self.behind and self._needs_labels and any(line.startswith(table.prefix) for line in lines):
-                self._catch_up()
-            for is_empty, group in groupby(enumerate(lines, text.line()), lambda line: not line[1].strip(BLANK)):
-                some = list(group)
-                if is_empty:
-                    continue
-                if not (table.names or some[0][1].startswith(table.odd)):
-                    table.settle(*some[0])
-                    self.kernel = table.kernel()  # which reads it
-                    return
-                if (example := table.example(some[0][0], [line for _, line in some])) is not None:
-                    self.builder.add(example)
-                    self.fits = True
-        except FileError as error:
-            if not self.fits:  # then nothing fits
-                raise
-            self.builder.fail(error)
-            table.comments.clear()
-        text.at = end
-        if self.kernel is None and table.names:
-            self.kernel = table.kernel()
-
-    @property
-    def _needs_labels(self) -> bool:
-        """Does it depend on the labels so far whether a line is a comment?"""
-        return not self.table.tab and self.table.at >= 0 and self.format.comment == "auto"
-
-    def _catch_up(self) -> None:
-        """Note the labels of all sequences before the start."""
-        start, self.behind, at = self.behind, 0, 0
-        for pace in (Pace(ROWS), Pace(1)):  # the start may be within what is a block now
-            source = Source(self.text.source.name)
-            try:
-                for block in _Blocks(self.format, source).read(at, pace):
-                    if block.end > start or len(self.table.seen) >= MOST:
-                        break
-                    self.table.seen.update(() if block.gold is None else block.gold.texts)
-                    at = block.end
-            finally:
-                source.close()
-            if at == start:
-                return
+        self.kernel = ConllReader(self.tab, self.at, slots, prefix, comment != "auto", docstart)
 
 
 def _widths(head: str) -> dict[int, int]:

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from bridle.data import limits
-from bridle.data.base import Format, names_columns
+from bridle.data.base import Format, check_names, names_columns
 from bridle.data.examples import Example
 from bridle.data.source import Source, located
 from bridle.errors import Argument, FileError, shown
@@ -75,8 +75,7 @@ class Delimited(Format):
             raise FileError("`delimiter` must be a single character", got=shown(self.delimiter), wanted=wanted)
         if self.quote is not None and (not isinstance(self.quote, str) or len(self.quote) != 1):
             raise FileError("`quote` must be a single character", got=shown(self.quote), wanted="'\"', or None")
-        if self.columns is not None and (isinstance(self.columns, str) or not isinstance(self.columns, Sequence)):
-            raise FileError("`columns` must be a list of names", got=repr(self.columns), wanted="['pos', ...]")
+        check_names("columns", self.columns, "['pos', ...]")
 
     @property
     def dialect(self) -> dict[str, Any]:

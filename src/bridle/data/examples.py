@@ -203,20 +203,13 @@ class Examples(Iterator[Example]):
         list of Example
             The next sequences; none at the end of the file.
         """
-        some: list[Example] = []
-        try:
-            for example in islice(self.items, sequences):
-                gaps = self.missing is not None and example.labels is not None and self.missing in example.labels
-                some.append(_with_gaps(example, self.missing) if gaps else example)
-                tokens -= len(example)
-                if tokens <= 0:
-                    break
-        except BaseException:
-            self.close()
-            raise
-        if not some:
-            self.close()
-        return some
+        taken: list[Example] = []
+        for example in islice(self, sequences):
+            taken.append(example)
+            tokens -= len(example)
+            if tokens <= 0:
+                break
+        return taken
 
     def labelled(self) -> Iterator[Example]:
         """Iterate over the sequences that have labels.
@@ -253,12 +246,10 @@ class Examples(Iterator[Example]):
 
     def __next__(self) -> Example:
         try:
-            example = next(self.items)
+            return with_missing(next(self.items), self.missing)
         except BaseException:  # the end, or an error
             self.close()
             raise
-        gaps = self.missing is not None and example.labels is not None and self.missing in example.labels
-        return _with_gaps(example, self.missing) if gaps else example
 
     def __enter__(self) -> Self:
         return self
@@ -269,6 +260,8 @@ class Examples(Iterator[Example]):
     __del__ = close
 
 
-def _with_gaps(example: Example, missing: str | None) -> Example:
-    """A sequence as it was read, with None for labels that are missing."""
-    return replace(example, labels=[None if label == missing else label for label in example.labels or ()])
+def with_missing(example: Example, missing: str | None) -> Example:
+    """Replace labels that are the text of a missing one by None."""
+    if missing is None or example.labels is None or missing not in example.labels:
+        return example
+    return replace(example, labels=[None if label == missing else label for label in example.labels])

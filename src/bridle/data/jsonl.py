@@ -19,19 +19,18 @@ from typing import Any
 import numpy as np
 
 from bridle._native import JsonReader, write_json
-from bridle.data.base import Format, other_format
+from bridle.data.base import Format, check_names, other_format
 from bridle.data.blocks import (
     Builder,
-    Text,
+    Pace,
+    Window,
     flags,
-    is_utf8,
     label_parts,
-    own_name,
+    output_name,
     parts_of,
     text_blocks,
     with_gaps,
 )
-from bridle.data.chunk import Pace
 from bridle.data.examples import Example
 from bridle.data.limits import MOST_KEYS
 from bridle.data.source import Source
@@ -73,9 +72,7 @@ class Keyed(Format):
     label: str | None = "labels"
 
     def __post_init__(self) -> None:
-        names = self.columns
-        if names is not None and (isinstance(names, str) or not isinstance(names, Sequence)):
-            raise FileError("`columns` must be a list of names", got=repr(names), wanted="['pos', ...]")
+        check_names("columns", self.columns, "['pos', ...]")
 
     def example(self, record: Mapping[str, Any], where: str | None) -> Example:
         """The sequence of a record."""
@@ -188,11 +185,6 @@ class JsonLines(Keyed):
     def looks_like(cls, head: str) -> bool:
         return json_kind(head) == cls.name
 
-    def read(self, source: Source) -> Iterator[Example]:
-        for number, line in source.lines(self.encoding):
-            if line.strip():
-                yield self.line(source, number, line)
-
     def line(self, source: Source, number: int, line: str) -> Example:
         """The sequence of a line."""
         record = json_object(source, number, line, '{"tokens": [...], ...}')
@@ -209,8 +201,6 @@ class JsonLines(Keyed):
 
     def blocks(self, source: Source, start: int, pace: Pace) -> Iterator[Block]:
         """A kernel reads lines about which nothing is unusual, `line` the others."""
-        if not is_utf8(self.encoding):
-            return super().blocks(source, start, pace)
         return _Blocks(self, source).read(start, pace)
 
     def encode(self, block: Block, outcomes: Outcomes, n: int, first: int = 0) -> bytes:
@@ -238,21 +228,22 @@ class _Blocks:
     one. The end of a block is counted in bytes of the decompressed file."""
 
     def __init__(self, format: JsonLines, source: Source) -> None:
-        self.format, self.text, self.builder = format, Text(source), Builder(source, format.missing)
+        self.format, self.builder = format, Builder(source, format.missing)
+        self.window = Window(source, format.encoding)
         self.kernel = JsonReader()
         self.roles: dict[str, int] = {}  # of the keys that the kernel knows, in their order
 
     def read(self, start: int, pace: Pace) -> Iterator[Block]:
         """Yield all blocks from a place on."""
         if start:
-            self.text.jump(start)
-        return text_blocks(self.text, self.builder, self._read, pace)
+            self.window.jump(start)
+        return text_blocks(self.window, self.builder, self._read, pace)
 
     def _read(self, rows: int) -> bool:
         """Read the lines of the window, until there are enough rows; False if more text is needed."""
-        text = self.text
+        window = self.window
         while (left := rows - self.builder.count) > 0:
-            stop, text.at, end = self.kernel.read(text.data, text.at, text.final, left)
+            stop, window.at, end = self.kernel.read(window.data, window.at, window.final, left)
             self._take()
             if stop == _MORE:
                 return False
@@ -262,17 +253,17 @@ class _Blocks:
 
     def _read_one(self, end: int) -> None:
         """Read one line as Python reads JSON."""
-        text, source, line = self.text, self.text.source, ""
+        window, source, line = self.window, self.window.source, ""
         try:
-            line = text.decoded(end).removesuffix("\n").removesuffix("\r")
+            line = window.decoded(end).removesuffix("\n").removesuffix("\r")
             if line.strip():
-                example = self.format.line(source, text.line(), line)
-                if len(self.roles) < _MOST and self._learn(json_object(source, text.line(), line, "{...}")):
+                example = self.format.line(source, window.line(), line)
+                if len(self.roles) < _MOST and self._learn(json_object(source, window.line(), line, "{...}")):
                     return  # the kernel can read it now
                 self.builder.add(example)
         except BridleError as error:
             self.builder.fail(error, _id_of(line))
-        text.at = end
+        window.at = end
 
     def _learn(self, record: dict[str, Any]) -> bool:
         """Tell the kernel about the keys of a line that is a sequence; are there new ones?"""
@@ -317,7 +308,7 @@ class _Blocks:
                 pieces[":gold"] = with_gaps(Column(texts, rows, flags(known), flags(whole)), self.format.missing)
             else:
                 pieces["word" if role == _TOKENS else key] = Column(texts, rows, flags(known))
-        self.builder.extend(count, pieces, self.text.places(places))
+        self.builder.extend(count, pieces, self.window.places(places))
 
 
 def _one_each(rows: Offsets, texts: Texts, known: Any) -> Sequence[str]:
@@ -368,7 +359,7 @@ def _data_fields(block: Block, n: int) -> list[tuple[Any, ...]]:
     if block.ids is not None:
         fields.append(_ids_field(block.ids, n))
     for k, (name, column) in enumerate(block.columns.items()):
-        fields.append(_field(_STRINGS, "tokens" if k == 0 else own_name(name), parts_of(column, n)))
+        fields.append(_field(_STRINGS, "tokens" if k == 0 else output_name(name), parts_of(column, n)))
     if block.gold is not None:
         fields.append(_field(_STRINGS, "gold", parts_of(block.gold, n)))
     return fields

@@ -17,7 +17,8 @@ from typing import IO, Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from bridle.data.chunk import Chunk, Pace, ScoreFile
+from bridle.data.blocks import Pace
+from bridle.data.chunk import Chunk, ScoreFile
 from bridle.data.limits import check_unpacked
 from bridle.errors import BridleError, FileError, LatticeError, shown
 from bridle.labels import MOST_LABELS, MOST_SQUARE

@@ -24,15 +24,15 @@ from typing import IO, Any, ClassVar, Literal, cast
 import numpy as np
 
 from bridle.atomic import replacing
-from bridle.data.blocks import ABSENT, ROWS, own_name, with_gaps
-from bridle.data.chunk import Pace
+from bridle.data.base import check_names
+from bridle.data.blocks import ABSENT, ROWS, Pace, output_name, with_gaps
 from bridle.data.examples import Example
 from bridle.data.huggingface import TAGS, Folder, class_names, described, named
 from bridle.data.jsonl import BROKEN_RULES, Keyed
 from bridle.data.limits import PIPED
 from bridle.data.packed import check_messages, check_pages, chunks_of
 from bridle.data.source import Source, located
-from bridle.data.tables import Part, decoded, is_integers, is_null, is_plain, is_strings, slices
+from bridle.data.tables import Part, is_integers, is_null, is_plain, is_strings, slices
 from bridle.errors import Argument, BridleError, FeatureError, FileError, clipped, shown
 from bridle.extras import needed
 from bridle.tagging.arrow import Errors, Layout, given_of, ids_of, list_array, string_array, texts_of
@@ -83,19 +83,11 @@ class Parquet(Keyed):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.check(unlabelled=("refuse", "allow"))
-        if self.names is not None and (isinstance(self.names, str) or not isinstance(self.names, Sequence)):
-            raise FileError("`names` must be a list of labels", got=shown(self.names), wanted="['O', 'B-PER', ...]")
+        check_names("names", self.names, "['O', 'B-PER', ...]")
 
     @classmethod
     def looks_like(cls, head: str) -> bool:
         return head.startswith("PAR1")
-
-    def read(self, source: Source) -> Iterator[Example]:
-        if source.total == 0:
-            return
-        _library("pyarrow")
-        with self.guarded(source):
-            yield from self.examples(source)
 
     @contextmanager
     def guarded(self, source: Source) -> Iterator[None]:
@@ -121,19 +113,6 @@ class Parquet(Keyed):
             where=source.name,
         )
 
-    def examples(self, source: Source) -> Iterator[Example]:
-        """The sequences of a table."""
-        (file, size), count = whole_file(source), 0
-        for batch, share in self.batches(file, size):
-            batch.validate(full=True)
-            names, label = self.class_names(batch.schema), self.labels(batch.schema.names)
-            for rows in slices(batch):
-                for row in decoded(rows).to_pylist():
-                    yield self.sequence(source, count, row, names, label)
-                    count += 1
-            source.reached(share)
-        source.reached(1)
-
     def sequence(
         self, source: Source, number: int, row: dict[str, Any], names: Mapping[str, Sequence[str]], label: str | None
     ) -> Example:
@@ -141,18 +120,21 @@ class Parquet(Keyed):
         with located(f"{source.name}: sequence {number}") as where:
             return self.example(self.with_names(_plain(row, where), names, label), where)
 
-    def batches(self, file: IO[bytes], size: int, start: int = 0) -> Iterator[tuple[Any, float]]:
-        """Record batches of a file from a row on, each with the share of the file that has been read."""
+    def batches(self, source: Source, start: int = 0) -> Iterator[tuple[int, Any, float]]:
+        """Yield record batches with the number of their first row and the share of the file that has been read.
+
+        Row groups that end before row `start` are left out.
+        """
+        file, size = whole_file(source)
         table, names = self.opened(file, size)
-        done, rows = 0, max(table.metadata.num_rows, 1)
+        first, rows = 0, max(table.metadata.num_rows, 1)
         for group in range(table.num_row_groups):  # pyarrow cannot join dictionaries of several in one batch
-            if done + (count := table.metadata.row_group(group).num_rows) < start:
-                done += count
+            if first + (count := table.metadata.row_group(group).num_rows) < start:
+                first += count
                 continue
             for batch in table.iter_batches(ROWS, row_groups=[group], columns=names, use_threads=False):
-                done += batch.num_rows
-                if done >= start:  # rows, or none where an earlier call ended
-                    yield batch.slice(max(batch.num_rows - (done - start), 0)), done / rows
+                yield first, batch, (first + batch.num_rows) / rows
+                first += batch.num_rows
 
     def opened(self, file: IO[bytes], size: int) -> tuple[Any, list[str]]:
         """A file whose pages are checked, and the columns to read."""
@@ -282,27 +264,25 @@ class Parquet(Keyed):
     # ---- blocks ------------------------------------------------------------------------------------------------------
 
     def blocks(self, source: Source, start: int, pace: Pace) -> Iterator[Block]:
-        """Record batches of the file, without an object per value; the end of a block counts rows."""
+        """Yield record batches of the file, without an object per value; the end of a block counts rows."""
         _library("pyarrow")
-        if isinstance(source, Folder):
-            yield from super().blocks(source, start, pace)
-            return
         if source.total == 0:
             return
         with self.guarded(source):
-            file, size = whole_file(source)
             at = 0
-            for batch, share in self.batches(file, size, start):
+            for first, batch, share in self.batches(source, start):
                 batch.validate(full=True)
-                at = max(at, start)
                 names, label = self.class_names(batch.schema), self.labels(batch.schema.names)
-                low = 0
+                low, at = min(max(start - first, 0), len(batch)), first + len(batch)
                 while low < len(batch):
                     part = next(slices(batch.slice(low), pace.sequences))
-                    low, at = low + len(part), at + len(part)
-                    yield replace(self._block(source, part, names, label, at - len(part)), end=at, share=share)
+                    low += len(part)
+                    block = self._block(source, part, names, label, first + low - len(part))
+                    yield replace(block, end=first + low, share=share)
+                source.reached(share)
             if at < start:
-                raise source.shorter("fewer rows", f"at least {start:,}")
+                raise source.shorter(f"{at:,} rows", f"at least {start:,}")
+            source.reached(1)
 
     def _block(
         self, source: Source, batch: Any, names: Mapping[str, Sequence[str]], label: str | None, first: int
@@ -404,23 +384,24 @@ class Arrow(Parquet):
     def looks_like(cls, head: str) -> bool:
         return head.startswith(ARROW)
 
-    def read(self, source: Source) -> Iterator[Example]:
+    def batches(self, source: Source, start: int = 0) -> Iterator[tuple[int, Any, float]]:
         if not isinstance(source, Folder):
-            yield from super().read(source)
+            yield from self._batches(*whole_file(source))
             return
-        done = 0
+        rows, done = 0, 0
         for path in source.files(self.split):
-            file = Source(path)
+            file, first = Source(path), 0
             try:
-                for example in super().read(file):
-                    yield example
-                    source.reached((done + file.done()) / max(source.total or 0, 1))
+                with self.guarded(file):
+                    for first, batch, share in self._batches(*whole_file(file)) if file.total else ():
+                        read = done + share * (file.total or 0)
+                        yield rows + first, batch, read / max(source.total or 0, 1)
+                        first += len(batch)
             finally:
                 file.close()
-            done += file.total or 0
-        source.reached(1)
+            rows, done = rows + first, done + (file.total or 0)
 
-    def batches(self, file: IO[bytes], size: int, start: int = 0) -> Iterator[tuple[Any, float]]:
+    def _batches(self, file: IO[bytes], size: int) -> Iterator[tuple[int, Any, float]]:
         """Read a file as a stream: the part between header and footer is one, so nothing depends on the footer."""
         ipc = _library("pyarrow").ipc
         begin, end = 0, size
@@ -444,14 +425,10 @@ class Arrow(Parquet):
         schema = ipc.open_stream(Part(file, begin, end)).schema
         names = self.wanted(schema)
         options = ipc.IpcReadOptions(use_threads=False, included_fields=[schema.names.index(name) for name in names])
-        part, done = Part(file, begin, end), 0
+        part, first = Part(file, begin, end), 0
         for batch in ipc.open_stream(part, options=options):
-            done += batch.num_rows
-            if done >= start:
-                yield (
-                    batch.select(names).slice(max(batch.num_rows - (done - start), 0)),
-                    part.tell() / max(end - begin, 1),
-                )
+            yield first, batch.select(names), part.tell() / max(end - begin, 1)
+            first += batch.num_rows
 
     def writer(self, file: IO[bytes], schema: Any) -> Any:
         return _library("pyarrow").ipc.new_file(file, schema)
@@ -521,7 +498,7 @@ class TableWriter:
         names = [field.name for field in layout.fields(block.chars is not None)]
         added = dict(zip(names, layout.arrays(outcomes, block.chars is not None), strict=True))
         columns["labels"] = added.pop("labels") if self.layout else _filled(added["labels"], columns["tokens"])
-        columns |= {own_name(name): list_array(column) for name, column in others}
+        columns |= {output_name(name): list_array(column) for name, column in others}
         if block.gold is not None:
             columns["gold"] = list_array(block.gold)
         if block.given is not None:

@@ -24,13 +24,14 @@ import numpy as np
 
 from bridle.atomic import replacing
 from bridle.data import limits
-from bridle.data.chunk import Chunk, Pace, ScoreFile
+from bridle.data.blocks import Pace
+from bridle.data.chunk import Chunk, ScoreFile
 from bridle.data.jsonl import check_keys, near_key
 from bridle.data.npz import Array, open_npz
 from bridle.errors import BridleError, FileError, shown
 from bridle.lattice import Batch, Lattice
 
-__all__ = ["Chunk", "Pace", "ScoreFile", "open_scores", "save_scores"]
+__all__ = ["Chunk", "ScoreFile", "open_scores", "save_scores"]
 _KEYS = ("id", "unary", "pairwise", "start", "end", "tokens", "given", "labels")
 _HEADS = ("pairwise", "start", "end")
 _MOST_AXES = 3  # positions x labels x labels

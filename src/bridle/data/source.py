@@ -11,7 +11,7 @@ import os
 import stat
 import sys
 import zlib
-from codecs import getincrementaldecoder
+from codecs import IncrementalDecoder, getincrementaldecoder
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from importlib.util import find_spec
@@ -28,8 +28,13 @@ _MARKS = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}  # how they begin
 _ZEROS = bytes(4)  # a gzip file that ends with a size of 0, unless zeros follow it, is empty
 
 
+def is_utf8(encoding: object) -> bool:
+    """Check whether this is a name of UTF-8."""
+    return isinstance(encoding, str) and encoding.lower().replace("_", "-") in ("utf-8", "utf8")
+
+
 def _stdin() -> IO[bytes]:
-    """Open standard input with a buffer of its own: the interpreter, at its end, waits for who reads `sys.stdin`."""
+    """Open standard input with a buffer of its own: the interpreter, at its end, waits for readers of `sys.stdin`."""
     try:
         return io.BufferedReader(io.FileIO(sys.stdin.fileno(), closefd=False))
     except (OSError, ValueError, AttributeError):  # it was replaced by something that is no file
@@ -49,12 +54,13 @@ class Source:
         self._done = 0
         self._ahead = b""
         self.waits = True  # may `head` wait for what has not come in yet?
-        self._own = path != "-"
-        self.codec: str | None = None  # how it is packed
+        self._closes = path != "-"
+        self.codec: str | None = None  # compression
+        self.is_plain = False  # are places of the file places of the data?
         try:
             # closed by `close`: it lives as long as its reader
-            self.raw = cast(io.BufferedReader, Path(path).open("rb") if self._own else _stdin())  # noqa: SIM115
-            if self._own and stat.S_ISREG((status := os.fstat(self.raw.fileno())).st_mode):
+            self.raw = cast(io.BufferedReader, Path(path).open("rb") if self._closes else _stdin())  # noqa: SIM115
+            if self._closes and stat.S_ISREG((status := os.fstat(self.raw.fileno())).st_mode):
                 self.total = status.st_size
             elif not hasattr(self.raw, "peek"):
                 self.raw = io.BufferedReader(self.raw)
@@ -63,9 +69,9 @@ class Source:
             self.close()
             raise self.unreadable(error) from None
         self.codec = next((codec for mark, codec in _MARKS.items() if head.startswith(mark)), None)
-        self._stream: IO[bytes] = self.raw if self.codec is None else self._unpacked(self.codec)
         # what has come in through a pipe is handed on at once; gzip gives its pieces too small for that
-        self._grab = self.raw.read1 if self.codec is None else self._stream.read
+        self._grab = self.raw.read1 if self.codec is None else self._unpacked(self.codec).read
+        self.is_plain = self.codec is None and self.total is not None
 
     def _unpacked(self, codec: str) -> IO[bytes]:
         """The stream behind gzip or zstd. PyArrow unpacks without holding the GIL."""
@@ -141,7 +147,7 @@ class Source:
 
     def close(self) -> None:
         """Close the file; standard input stays open."""
-        if getattr(self, "_own", False) and hasattr(self, "raw"):
+        if getattr(self, "_closes", False) and hasattr(self, "raw"):
             self.raw.close()
 
     __del__ = close
@@ -156,11 +162,8 @@ class Source:
 
     def opening(self, encoding: str) -> str:
         """The first bytes as text; invalid bytes are left out."""
-        head = self.head()
-        try:
-            return head.decode(encoding, "ignore").removeprefix("\ufeff")
-        except (LookupError, TypeError, ValueError):
-            raise _unknown(encoding) from None
+        _decoder(encoding)
+        return self.head().decode(encoding, "ignore").removeprefix("\ufeff")
 
     def blocks(self) -> Iterator[bytes]:
         """All bytes, decompressed."""
@@ -169,7 +172,7 @@ class Source:
 
     def skip(self, size: int, lines: int) -> int:
         """Leave out bytes; the number of lines up to there, or -1 if it is not known. lines: up to here."""
-        if self.codec is None and self.total is not None and size >= len(self._ahead):
+        if self.is_plain and size >= len(self._ahead):
             at = self.raw.tell() - len(self._ahead) + size
             if at > self.total:
                 raise self.shorter(f"{self.total:,} bytes", f"at least {at:,}")
@@ -202,6 +205,25 @@ class Source:
             raise self.unreadable(error) from None
         return block
 
+    def transcode(self, encoding: str) -> None:
+        """Hand on what has not been taken yet as UTF-8."""
+        decoder, ahead, grab, before, line = _decoder(encoding), self._ahead, self._grab, 0, 1
+
+        def transcoded(size: int) -> bytes:
+            nonlocal ahead, before, line
+            text, block = "", b"-"
+            while block and not text:
+                block, ahead = ahead or grab(size), b""
+                before += len(block)
+                try:
+                    text = decoder.decode(block, not block)
+                except UnicodeError as error:
+                    raise self.no_text(error, encoding, line, before) from None
+            line += text.count("\n")
+            return text.encode("utf-8", "surrogatepass")
+
+        self._ahead, self._grab, self.is_plain = b"", transcoded, False
+
     def lines(self, encoding: str = "utf-8") -> Iterator[tuple[int, str]]:
         """Each line with its number; line ends (LF or CRLF) and a byte-order mark are removed."""
         for number, lines in self.runs(encoding):
@@ -211,12 +233,7 @@ class Source:
         self, encoding: str = "utf-8", cut: Literal["lines", "anywhere"] = "lines"
     ) -> Iterator[tuple[int, list[str]]]:
         """Lists of lines, each with the number of its first line; cut="anywhere": blocks of text as they are read."""
-        try:
-            with suppress(UnicodeError):
-                b" ".decode(encoding)  # a codec that makes no text of bytes (hex, zip) fails here
-            decoder, block = getincrementaldecoder(encoding)(), b"-"
-        except (LookupError, TypeError, ValueError):
-            raise _unknown(encoding) from None
+        decoder, block = _decoder(encoding), b"-"
         number, held, size = 1, list[str](), 0
         before, began = 0, False  # bytes before the block; has any text come?
         while block:
@@ -287,9 +304,9 @@ class TextSource(Source):
         data = text.encode()
         self.name, self.total, self.waits = name, len(data), True
         self.left_out, self.changed = {}, {}
-        self._done, self._ahead, self._own, self.codec = 0, b"", True, None
+        self._done, self._ahead, self._closes, self.codec, self.is_plain = 0, b"", True, None, True
         self.raw = io.BufferedReader(cast(io.RawIOBase, io.BytesIO(data)))
-        self._stream, self._grab = self.raw, self.raw.read1
+        self._grab = self.raw.read1
 
 
 @contextmanager
@@ -302,5 +319,10 @@ def located(where: str) -> Iterator[str]:
         raise
 
 
-def _unknown(encoding: object) -> FileError:
-    return FileError("unknown encoding", got=repr(encoding), wanted="such as 'utf-8' or 'latin-1'")
+def _decoder(encoding: str) -> IncrementalDecoder:
+    try:
+        with suppress(UnicodeError):
+            b" ".decode(encoding)  # a codec that makes no text of bytes (hex, zip) fails here
+        return getincrementaldecoder(encoding)()
+    except (LookupError, TypeError, ValueError):
+        raise FileError("unknown encoding", got=repr(encoding), wanted="such as 'utf-8' or 'latin-1'") from None

@@ -116,19 +116,6 @@ def slices(batch: Any, most: int = ROWS) -> Iterator[Any]:
             )
 
 
-def decoded(batch: Any) -> Any:
-    """The same with strings instead of dictionaries, because they convert to Python objects faster."""
-    types, arrays = _types(), []
-    for array in batch.columns:
-        if is_strings(array.type) and types.is_dictionary(array.type.value_type):
-            lengths = array.value_lengths().fill_null(0).to_numpy(zero_copy_only=False)
-            offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(lengths.dtype)
-            values = array.flatten().dictionary_decode()  # of these rows alone, where a cast would take all
-            array = type(array).from_arrays(offsets, values, mask=array.is_null())
-        arrays.append(array)
-    return type(batch).from_arrays(arrays, names=batch.schema.names)
-
-
 def _weight(array: Any) -> int:
     """The number of values of an array, and the number of bytes of its strings."""
     types, compute, kind = _types(), import_module("pyarrow.compute"), array.type

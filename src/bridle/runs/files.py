@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from bridle.data.base import format_named
-from bridle.data.blocks import ROWS
-from bridle.data.chunk import Pace
+from bridle.data.blocks import ROWS, Pace
 from bridle.data.files import opened
 from bridle.data.inputs import check_places, files
 from bridle.errors import Argument, FileError, shown

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import accumulate, chain
+from itertools import accumulate, chain, pairwise
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from bridle.texts import Offsets, Texts
 
 Flags = npt.NDArray[np.bool_]
 NO_ID, TEXT, INTEGER, JSON = range(4)  # kinds of ids
+_FEW = 64  # strings that are made one by one
 
 
 def offsets_of(lengths: Iterable[int]) -> Offsets:
@@ -64,13 +65,17 @@ class Column:
 
     def row(self, k: int) -> list[str | None] | None:
         """List the strings of one sequence; None if it does not have this column."""
-        if self.known is not None and not self.known[k]:
-            return None
-        low, high = int(self.offsets[k]), int(self.offsets[k + 1])
-        texts: list[str | None] = list(self.texts[low:high])
-        if self.whole is None or self.whole[low:high].all():
-            return texts
-        return [text if there else None for text, there in zip(texts, self.whole[low:high].tolist(), strict=True)]
+        return self.part(k, k + 1).lists()[0]
+
+    def lists(self) -> list[list[str | None] | None]:
+        """List the strings of all sequences; None for those that do not have this column."""
+        texts: list[str | None] = list(self.texts) if not isinstance(self.texts, Texts) else _strings(self.texts)
+        if self.whole is not None:
+            texts = [text if there else None for text, there in zip(texts, self.whole.tolist(), strict=True)]
+        lists: list[list[str | None] | None] = [texts[low:high] for low, high in pairwise(self.offsets.tolist())]
+        if self.known is not None:
+            lists = [cells if there else None for cells, there in zip(lists, self.known.tolist(), strict=True)]
+        return lists
 
     def part(self, low: int, high: int) -> Column:
         """Take sequences low .. high-1."""
@@ -92,6 +97,14 @@ class Column:
         texts = self.texts.take(places) if isinstance(self.texts, Texts) else [self.texts[t] for t in places.tolist()]
         whole = None if self.whole is None else self.whole[tokens]
         return Column(texts, np.concatenate([[0], np.cumsum(lengths * kept)]), self.known, whole)
+
+
+def _strings(texts: Texts) -> list[Any]:
+    """List the strings; equal ones are one object, which is faster to make than many, and takes less memory."""
+    if len(texts) < _FEW:
+        return texts.tolist()
+    distinct, which = texts.distinct()
+    return list(map(distinct.tolist().__getitem__, which.tolist()))
 
 
 def _absent(count: int) -> Column:
