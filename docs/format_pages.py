@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import inspect
 import re
-import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from bridle.data import Example, formats, limits, npz, read, scores
+from bridle.data import Example, formats, limits, read, scores
 from bridle.data.base import Format, format_named
 
 EXAMPLES = {
@@ -74,11 +73,17 @@ def section(format: Format) -> Iterator[str]:
 
 
 def introduction(kind: type[Format]) -> list[str]:
-    """Paragraphs of the module, without its name and without an example that is shown anyway."""
-    text = sys.modules[kind.__module__].__doc__ or ""
-    text = re.sub(r"\A`\w+`: (.)", lambda first: first[1].upper(), text)
-    shown = EXAMPLES.get(kind.name, "")
-    return [part for part in text.strip().split("\n\n") if part.strip().partition("\n")[0] not in shown]
+    """Paragraphs of the docstring, without an example that is shown anyway."""
+    text = description(kind)
+    if not kind.__bases__[0].__dict__.get("name"):  # two formats that differ in little
+        text += "\n\n" + description(kind.__bases__[0]).partition("\n\n")[2]
+    example = " ".join(EXAMPLES.get(kind.name, "").split())
+    return [part for part in text.split("\n\n") if " ".join(part.strip().partition("\n")[0].split()) not in example]
+
+
+def description(kind: type) -> str:
+    """The docstring of a format up to its options."""
+    return (inspect.getdoc(kind) or "").partition("\n\nParameters\n")[0]
 
 
 def known_by(kind: type[Format]) -> str:
@@ -121,8 +126,7 @@ def shown(example: Example) -> list[str]:
 def score_files() -> Iterator[str]:
     """The section about files of scores."""
     yield from ("", "## Score files", "", "`bridle decode` and `bridle.data.open_scores` read these files.", "")
-    for module in (scores, npz):
-        yield from (*markdown(module.__doc__ or ""), "")
+    yield from (*markdown(scores.__doc__ or ""), "")
 
 
 # ---- docstrings as Markdown -----------------------------------------------------------------------------------------

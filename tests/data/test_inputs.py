@@ -11,8 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from bridle.data.files import opened
-from bridle.data.inputs import check_places, files
+from bridle.data.files import check_places, files, opened
 from bridle.errors import FileError
 from reading import blocks, rows_of
 

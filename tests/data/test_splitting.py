@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from bridle import FileError
 from bridle.data import Example, read, split_indices
-from bridle.data.splitting import duplicates_across
-from bridle.data.verbatim import documents_of, lines_of
+from bridle.data.splitting import documents_of, duplicates_across, lines_of
 
 THREE = {"train": 0.8, "dev": 0.1, "test": 0.1}
 SHARES = st.lists(st.integers(1, 9), min_size=2, max_size=4).map(

@@ -36,7 +36,7 @@ from bridle.cli.reading import (
     settings_of_format,
 )
 from bridle.data.base import Format, format_guessed, format_named, has_suffix
-from bridle.data.inputs import check_places, files
+from bridle.data.files import check_places, files
 from bridle.data.standoff import Standoff
 from bridle.decoding.decoder import Decoder
 from bridle.decoding.problem import MOST_MEMORY

@@ -1,14 +1,4 @@
-"""`brat`: a text (FILE.txt) with standoff annotations next to it (FILE.ann), as the annotation tool brat stores them.
-
-    T1	PER 0 7	Ann Lee
-
-Name either file. Text-bound annotations (T) are read as spans; those in several parts with text between them are
-skipped, as are relations, events, attributes and notes; all are counted. A text without a FILE.ann is not labelled.
-Each line of the text is a sequence, unless `per="document"`.
-
-Writing FILE.ann also writes FILE.txt, with a line per sequence. An existing FILE.txt is not changed: the sequences are
-found in it, each at the beginning of a line. So you can load what a model finds in a text next to that text.
-"""
+"""`brat`: a text (FILE.txt) with standoff annotations next to it (FILE.ann)."""
 
 from __future__ import annotations
 
@@ -37,7 +27,16 @@ _CROSSING = ("goes on in the next line", "go on in the next line")
 
 @dataclass(frozen=True, kw_only=True)
 class Brat(Standoff):
-    """A text, with annotations in a second file.
+    """A text (FILE.txt) with standoff annotations next to it (FILE.ann), as the annotation tool brat stores them.
+
+        T1	PER 0 7	Ann Lee
+
+    Name either file. Text-bound annotations (T) are read as spans; those in several parts with text between them are
+    skipped, as are relations, events, attributes and notes; all are counted. A text without a FILE.ann is not labelled.
+    Each line of the text is a sequence, unless `per="document"`.
+
+    Writing FILE.ann also writes FILE.txt, with a line per sequence. An existing FILE.txt is not changed: the sequences
+    are found in it, each at the beginning of a line. So you can load what a model finds in a text next to that text.
 
     Parameters
     ----------

@@ -1,16 +1,4 @@
-"""`csv` and `tsv`: a row per token, and column names in the first row.
-
-Sequences are separated by empty rows, or by a column that identifies them (`sequence`), which may be filled only in the
-first row of each::
-
-    sentence,word,pos,label
-    s1,He,PRP,B-NP
-    ,left,VBD,B-VP
-    s2,She,PRP,B-NP
-
-is read with `sequence="sentence"`. A file of tab-separated columns is `tsv` if its first line names tokens and labels
-(`word` or `token`, and `label`, `tag`, `ner` or a similar name), and `conll` otherwise.
-"""
+"""`csv` and `tsv`: a row per token, and column names in the first row."""
 
 from __future__ import annotations
 
@@ -33,7 +21,18 @@ _MARKS: dict[str, Any] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Delimited(Format):
-    """The base of text tables.
+    """A row per token, and column names in the first row.
+
+    Sequences are separated by empty rows, or by a column that identifies them (`sequence`), which may be filled only in
+    the first row of each::
+
+        sentence,word,pos,label
+        s1,He,PRP,B-NP
+        ,left,VBD,B-VP
+        s2,She,PRP,B-NP
+
+    is read with `sequence="sentence"`. A file of tab-separated columns is `tsv` if its first line names tokens and
+    labels (`word` or `token`, and `label`, `tag`, `ner` or a similar name), and `conll` otherwise.
 
     Parameters
     ----------
@@ -50,10 +49,6 @@ class Delimited(Format):
         The character between cells, such as ``";"``.
     quote : str or None, default '"'
         Quotation mark around cells that contain delimiters or line breaks, as in Python's csv module; None: no quoting.
-    missing : str or None, default "?"
-        Text of an unknown label; None if there is no such text.
-    encoding : str, default "utf-8"
-        Encoding of the input; the output is always UTF-8.
     """
 
     with_gold = True
@@ -237,7 +232,7 @@ class Delimited(Format):
 
 @dataclass(frozen=True, kw_only=True)
 class Csv(Delimited):
-    """Cells separated by commas."""
+    """A row per token, cells separated by commas, and column names in the first row."""
 
     name = "csv"
     suffixes: ClassVar[tuple[str, ...]] = (".csv",)
@@ -245,7 +240,7 @@ class Csv(Delimited):
 
 @dataclass(frozen=True, kw_only=True)
 class Tsv(Delimited):
-    """Cells separated by TABs."""
+    """A row per token, cells separated by TABs, and column names in the first row."""
 
     name = "tsv"
 

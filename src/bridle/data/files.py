@@ -1,19 +1,13 @@
-"""Read and write labelled sequences: `read`, `load`, `write`.
-
-from bridle.data import read, load, write
-
-for example in read("train.txt.gz", "conll", columns=["word", "pos", "chunk"]):
-    print(example.columns["word"], example.labels)
-X, y = load("train.txt.gz", "conll", columns=["word", "pos", "chunk"])
-write("train.jsonl", read("train.txt.gz", "conll"))
-"""
+"""Open, read and write files of labelled sequences, and find the files that paths, folders and patterns stand for."""
 
 from __future__ import annotations
 
 import os
-import pathlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatch
+from glob import glob, has_magic
+from pathlib import Path
 from typing import Any
 
 from bridle.data.base import (
@@ -27,14 +21,14 @@ from bridle.data.base import (
     sure_format,
 )
 from bridle.data.examples import Example, Examples
-from bridle.data.huggingface import Folder
+from bridle.data.huggingface import Folder, is_saved
 from bridle.data.source import Source
-from bridle.errors import Argument, FileError
+from bridle.errors import Argument, FileError, shown
 
-Path = str | os.PathLike[str]
+Place = str | os.PathLike[str]
 
 
-def read(path: Path, format: str | None = None, **options: Any) -> Examples:
+def read(path: Place, format: str | None = None, **options: Any) -> Examples:
     """Read labelled sequences, one after the other.
 
     Parameters
@@ -64,16 +58,17 @@ def read(path: Path, format: str | None = None, **options: Any) -> Examples:
 
     Examples
     --------
-    >>> import pathlib, tempfile
+    >>> from pathlib import Path
+    >>> import tempfile
     >>> from bridle.data import read
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = pathlib.Path(folder, "train.txt")
+    ...     path = Path(folder, "train.txt")
     ...     _ = path.write_text("He PRP B-NP\\nleft VBD B-VP\\n")
     ...     for example in read(path, "conll", columns=["word", "pos", "chunk"]):
     ...         print(example.columns["word"], example.labels)
     ['He', 'left'] ['B-NP', 'B-VP']
     """
-    saved = format in (None, "arrow") and isinstance(path, (str, os.PathLike)) and pathlib.Path(path).is_dir()
+    saved = format in (None, "arrow") and isinstance(path, (str, os.PathLike)) and Path(path).is_dir()
     source = Folder(path) if saved else Source(path)
     try:
         chosen = format_named(format or _guessed(source), options)
@@ -83,19 +78,25 @@ def read(path: Path, format: str | None = None, **options: Any) -> Examples:
         raise
 
 
-def opened(path: Path, format: str | None, options: dict[str, Any]) -> tuple[Source, Format]:
+def opened(path: Place, format: str | None, options: dict[str, Any]) -> tuple[Source, Format]:
     """Open a file whose format is known or detected, to be read in blocks."""
-    return opened_chosen(path, lambda guess: (format or _sure(guess), options), format)
+
+    def choose(guess: Guess) -> tuple[str, dict[str, Any]]:
+        if format is None and guess.format is None:
+            raise guess.error or FileError("the format of this file is unknown")
+        return format or str(guess.format), options
+
+    return opened_chosen(path, choose, format)
 
 
 def opened_chosen(
-    path: Path, choose: Callable[[Guess], tuple[str, dict[str, Any]]], usual: str | None = None
+    path: Place, choose: Callable[[Guess], tuple[str, dict[str, Any]]], usual: str | None = None
 ) -> tuple[Source, Format]:
     """Open a file whose format and options depend on its first lines, to be read in blocks. Works for pipes too.
 
     usual: the format to prefer if a file could have several.
     """
-    source = Folder(path) if pathlib.Path(path).is_dir() else Source(path)
+    source = Folder(path) if Path(path).is_dir() else Source(path)
     source.waits = source.total is not None  # what comes through a pipe is handed on at once
     try:
         name, options = choose(_guess(source, usual))
@@ -105,14 +106,8 @@ def opened_chosen(
         raise
 
 
-def _sure(guess: Guess) -> str:
-    if guess.format is None:
-        raise guess.error or FileError("the format of this file is unknown")
-    return guess.format
-
-
 def read_chosen(
-    path: Path, choose: Callable[[Guess], tuple[str, dict[str, Any]]], usual: str | None = None
+    path: Place, choose: Callable[[Guess], tuple[str, dict[str, Any]]], usual: str | None = None
 ) -> Examples:
     """Read a file whose format and options depend on its first lines. Works for pipes too.
 
@@ -153,7 +148,7 @@ def _guessed(source: Source) -> str:
     return "arrow" if isinstance(source, Folder) else format_guessed(source.name, source)
 
 
-def load(path: Path, format: str | None = None, **options: Any) -> tuple[list[dict[str, list[str]]], list[list[Any]]]:
+def load(path: Place, format: str | None = None, **options: Any) -> tuple[list[dict[str, list[str]]], list[list[Any]]]:
     """Read all sequences of a file, as models take them.
 
     Parameters
@@ -189,7 +184,7 @@ def load(path: Path, format: str | None = None, **options: Any) -> tuple[list[di
     return xs, ys
 
 
-def write(path: Path | None, examples: Iterable[Example], format: str | None = None, **options: Any) -> None:
+def write(path: Place | None, examples: Iterable[Example], format: str | None = None, **options: Any) -> None:
     """Write labelled sequences, one after the other.
 
     The file is written under another name in the same folder and renamed at the end; an existing file stays until then.
@@ -227,3 +222,77 @@ def _checked(examples: Iterable[Example]) -> Iterator[Example]:
         if not isinstance(example, Example):
             raise FileError("not a sequence", got=type(example).__name__, wanted="bridle.data.Example")
         yield example
+
+
+MANIFEST = "_manifest"  # how the names of files begin that a run keeps for itself
+
+
+def files(paths: Place | Iterable[Place]) -> list[str]:
+    """List the files that paths, folders and patterns stand for, each once.
+
+    Of a folder, all files with a known suffix are taken, also those in folders below, in the order of their names;
+    hidden files and manifests are not. ``"-"`` is standard input.
+    """
+    if isinstance(paths, (str, os.PathLike)):
+        paths = [paths]
+    found: dict[str, str] = {}
+    for path in paths:
+        for name in _expanded(path):
+            found.setdefault(name if name == "-" else os.path.realpath(name), name)
+    return list(found.values())
+
+
+def check_places(paths: Iterable[Place], out: str, shard: str) -> None:
+    """Raise if a later call would read the output: its shards, with names such as `shard`, would be inputs then."""
+    place = Path(out).resolve() / shard
+    for name in (os.fspath(path) for path in paths):
+        if name == "-" or is_saved(name):
+            continue
+        given = Path(name).resolve()
+        pattern = has_magic(name) and _matches(place.parts, Path(name).absolute().parts)
+        if pattern or (given.is_dir() and place.is_relative_to(given)):
+            got, wanted = f"{out} in {name}", "a folder outside of the input"
+            raise FileError("the output would be read as input", got=got, wanted=wanted)
+
+
+def _matches(parts: Sequence[str], pattern: Sequence[str]) -> bool:
+    """Check whether `glob` would find a path with these parts."""
+    if not pattern:
+        return not parts
+    if pattern[0] == "**":
+        return any(_matches(parts[k:], pattern[1:]) for k in range(len(parts) + 1))
+    return bool(parts) and fnmatch(parts[0], pattern[0]) and _matches(parts[1:], pattern[1:])
+
+
+def _expanded(path: Place) -> Iterator[str]:
+    if not isinstance(path, (str, os.PathLike)) or "\0" in (name := os.fspath(path)):
+        raise FileError("not a path", got=shown(path), wanted="a file, a folder, a pattern, or '-'")
+    if name == "-" or (Path(name).exists() and not Path(name).is_dir()) or is_saved(name):
+        yield name
+    elif Path(name).is_dir():
+        below = [file for file in _below(Path(name)) if has_suffix(file)]
+        if not below:
+            what, wanted = "the folder has no files that Bridle can read", "files with the suffix of a format"
+            raise FileError(what, got="none with a known suffix", wanted=wanted, where=name)
+        yield from below
+    elif has_magic(name):
+        hits = sorted(file for file in glob(name, recursive=True) if not Path(file).is_dir())  # noqa: PTH207
+        if not hits:
+            raise FileError("no file matches this pattern", got=repr(name), wanted="a pattern that matches a file")
+        yield from hits
+    else:
+        what, wanted = "cannot read this file", "a file, a folder or a pattern"
+        raise FileError(what, got="No such file or directory", wanted=wanted, where=name)
+
+
+def _below(folder: Path) -> Iterator[str]:
+    """The files below a folder, in the order of their names."""
+    for path in sorted(folder.iterdir()):
+        if path.name.startswith((".", MANIFEST)):
+            continue
+        if is_saved(str(path)):
+            yield str(path)
+        elif path.is_dir():
+            yield from _below(path)
+        elif path.is_file():
+            yield str(path)

@@ -23,6 +23,11 @@ TAGS = ("ner_tags", "tags", "pos_tags", "chunk_tags")  # what data sets call the
 UNKNOWN = -1  # the integer of a token that is not labelled
 
 
+def is_saved(path: str) -> bool:
+    """Check whether this is a folder that `save_to_disk` of datasets wrote."""
+    return path != "-" and any(Path(path, name).is_file() for name in ("state.json", "dataset_dict.json"))
+
+
 class Folder(Source):
     """A folder that `save_to_disk` wrote, as a source; its files are opened one by one."""
 

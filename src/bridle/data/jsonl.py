@@ -1,11 +1,4 @@
-"""`jsonl`: one JSON object per line.
-
-    {"id": "s1", "tokens": ["He", "left"], "labels": ["B-NP", "B-VP"], "pos": ["PRP", "VBD"], "given": {"verb": 1}}
-
-Only `tokens` is required; they become the column `word`. Any other key with a list of strings is a column. Keys with
-other values are skipped, as are the broken rules (`violated`, `clash`) that `bridle tag` writes. An unknown label is
-null.
-"""
+"""`jsonl`: one JSON object per line, and the base of formats whose columns have names."""
 
 from __future__ import annotations
 
@@ -54,15 +47,11 @@ class Keyed(Format):
     Parameters
     ----------
     columns : list of str, optional
-        Columns to read in addition to the tokens; None reads all.
+        Columns to read in addition to the tokens; None reads all lists of strings.
     tokens : str, default "tokens"
         Name of the tokens; they become the column ``word``.
     label : str or None, default "labels"
         Name of the labels; None if there are none.
-    missing : str or None, default "?"
-        Text of an unknown label; None if there is no such text.
-    encoding : str, default "utf-8"
-        Encoding of the input; the output is always UTF-8.
     """
 
     gaps = "null"
@@ -161,20 +150,13 @@ class Keyed(Format):
 
 @dataclass(frozen=True, kw_only=True)
 class JsonLines(Keyed):
-    """JSON lines.
+    """One JSON object per line.
 
-    Parameters
-    ----------
-    columns : list of str, optional
-        Keys to read as columns, in addition to the tokens; None reads all lists of strings.
-    tokens : str, default "tokens"
-        Key of the tokens; they become the column ``word``.
-    label : str or None, default "labels"
-        Key of the labels; None if there are none.
-    missing : str or None, default "?"
-        Text of an unknown label; None if there is no such text.
-    encoding : str, default "utf-8"
-        Encoding of the input; the output is always UTF-8.
+        {"id": "s1", "tokens": ["He", "left"], "labels": ["B-NP", "B-VP"], "pos": ["PRP", "VBD"], "given": {"verb": 1}}
+
+    Only `tokens` is required; they become the column `word`. Any other key with a list of strings is a column. Keys
+    with other values are skipped, as are the broken rules (`violated`, `clash`) that `bridle tag` writes. An unknown
+    label is null.
     """
 
     name = "jsonl"

@@ -1,4 +1,4 @@
-"""Shared code of formats with tags: elements that span lines, entities, tokens.
+"""Formats with tags: `tagged` and `parserator`.
 
 This is not an XML parser: such files are often not well-formed, and entities that a file defines are never expanded.
 All searches take time proportional to the text.
@@ -17,6 +17,7 @@ from bridle.data import limits
 from bridle.data.base import Format
 from bridle.data.examples import Example
 from bridle.data.source import Source
+from bridle.data.tokenizer import TOKENS, Tokens, tokens_of
 from bridle.errors import Argument
 
 NAME = r"[^\W\d][\w.:-]*+"
@@ -45,10 +46,6 @@ class Markup(Format):
     ----------
     on_error : {"raise", "skip"}, default "raise"
         Raise at a sequence that is not well-formed, or skip and count it.
-    missing : str or None, default "?"
-        Text of an unknown label; None if there is no such text.
-    encoding : str, default "utf-8"
-        Encoding of the input; the output is always UTF-8.
     """
 
     on_error: Literal["raise", "skip"] = "raise"
@@ -135,3 +132,207 @@ def runs_of(example: Example, outside: str | None = None) -> Iterator[tuple[str,
     labels = example.labels if example.labels is not None else [outside or ""] * len(example)
     for label, run in groupby(zip(labels, example.tokens, strict=True), key=lambda pair: pair[0]):
         yield label, [token for _, token in run]
+
+
+NEW = "<NEWREFERENCE>"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tagged(Markup):
+    """Text with tags around its segments, as in the Cora, ParsCit and AnyStyle reference lists.
+
+        <author> A. Cau, </author> <title> Formalising Dijkstra's strategy. </title> <date> 1992. </date>
+
+    There are three layouts, detected by the first lines: one sequence per line; <NEWREFERENCE> after each line; or
+    <sequence> ... </sequence> elements of XML. The file need not be well-formed: a tag that is never closed (such as
+    <br>) is skipped and counted, a bare & is an &, and entities (&amp;) become characters.
+
+    Parameters
+    ----------
+    tokens : {"blanks", "words", "punctuation", "references", "characters"}, default "blanks"
+        How to split text: at blanks; into words of letters and digits, without other characters; also at
+        punctuation, where each mark is a token; like the references that ship with Bridle; or into characters.
+    outside : str, optional
+        Label of text outside tags; None drops it and counts its characters.
+    sequence : str, default "sequence"
+        Element of a sequence, in XML.
+    on_error : {"raise", "skip"}, default "raise"
+        Raise at a sequence that is not well-formed, or skip and count it.
+    """
+
+    name = "tagged"
+    streams = True
+    cuts = True
+
+    tokens: Tokens = "blanks"
+    outside: str | None = None
+    sequence: str = "sequence"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.check(tokens=TOKENS)
+
+    @classmethod
+    def looks_like(cls, head: str) -> bool:
+        segment = re.match(r"\s*<([^\W\d][\w-]*)>[^<]*</\1>", head)
+        return head.lstrip().startswith(NEW) or bool(segment) or sequence_element(head) == "sequence"
+
+    def read(self, source: Source) -> Iterator[Example]:
+        for record in self.records(source):
+            words, labels = list[str](), list[str]()
+            for label, text in self.pieces(source, record.text):
+                found = tokens_of(unescaped(text), self.tokens)
+                words += found
+                labels += [label] * len(found)
+            if words:
+                yield Example({"word": words}, labels, where=f"{source.name}:{record.line}")
+            else:
+                self.wrong(source, record.line, "no tagged text", got=repr(record.text[:60]), wanted="<tag> ... </tag>")
+
+    def records(self, source: Source) -> Iterator[Record]:
+        """The text of each sequence."""
+        start = source.opening(self.encoding).lstrip()
+        if start.startswith(NEW):
+            begun, parts, size = 0, list[str](), 0
+            for line, text in source.lines(self.encoding):
+                if text.strip() == NEW:
+                    if parts:
+                        yield Record(begun, "\n".join(parts))
+                    begun, parts, size = 0, [], 0
+                elif text.strip():
+                    begun, size = begun or line, size + len(text)
+                    if size > limits.LONGEST or line - begun > limits.MOST_LINES:
+                        raise source.too_long(begun, size, line - begun)
+                    parts.append(text)
+            if parts:
+                yield Record(begun, "\n".join(parts))
+        elif start.startswith("<?xml") or sequence_element(start) == self.sequence:
+            yield from self.elements(source, self.sequence)
+        else:
+            yield from (Record(line, text) for line, text in source.lines(self.encoding) if text.strip())
+
+    def pieces(self, source: Source, text: str) -> Iterator[tuple[str, str]]:
+        """Label and text of each segment. A tag ends at the next end tag of its name; without one, it is left out."""
+        last = {tag["name"]: tag.start() for tag in TAG.finditer(text) if tag["end"]}
+        at, label, alone = 0, "", 0  # label: of the tag that is open; alone: tags without a partner
+        for tag in TAG.finditer(text):
+            (end, name), (start, after) = tag.group("end", "name"), tag.span()
+            if label and name == label and end:
+                yield label, TAG.sub(" ", text[at:start])
+                label = ""
+            elif label:
+                continue
+            else:
+                if at < start:
+                    yield from self.between(source, text[at:start])
+                if not end and last.get(name, -1) > start:
+                    label = name
+                else:
+                    alone += 1
+            at = after
+        source.leave_out("tags without a partner", alone)
+        yield from self.between(source, text[at:])
+
+    def between(self, source: Source, text: str) -> Iterator[tuple[str, str]]:
+        """Text outside tags."""
+        if self.outside is not None:
+            yield self.outside, text
+        else:
+            source.leave_out("characters outside tags", len("".join(text.split())))
+
+    def lines(self, example: Example) -> Iterable[str]:
+        check_tokens(example, str.split)
+        parts = list[str]()
+        for label, words in runs_of(example, self.outside):
+            text = escaped(" ".join(words))
+            if label == self.outside or example.labels is None:
+                parts.append(text)
+            else:
+                check_tags(example, [label])
+                parts.append(f"<{label}> {text} </{label}>")
+        yield " ".join(parts)
+
+
+_TOKEN = re.compile(rf"\s*+<({NAME}){ATTRIBUTES}>([^<]*+)</\1\s*+>([^<]*+)")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parserator(Markup):
+    """XML with one element per token, the training data of usaddress and other parserator projects.
+
+        <AddressCollection>
+          <AddressString><AddressNumber>12</AddressNumber> <StreetName>Elm</StreetName>, <ZipCode>60201</ZipCode>
+          </AddressString>
+        </AddressCollection>
+
+    Text that follows an element without a blank (the comma above) belongs to its token: the token is `Elm,`, as the
+    tools split raw text. Other text between elements has no label; it is dropped and counted.
+
+    Parameters
+    ----------
+    sequence : str, optional
+        Element of a sequence; None detects it from the beginning of the file.
+    collection : str, default "AddressCollection"
+        Element around all sequences in the output.
+    after : {"join", "drop"}, default "join"
+        What to do with text that follows an element without a blank: join it to the token, or drop it.
+    on_error : {"raise", "skip"}, default "raise"
+        Raise at a sequence that is not well-formed, or skip and count it.
+    """
+
+    name = "parserator"
+
+    sequence: str | None = None
+    collection: str = "AddressCollection"
+    after: Literal["join", "drop"] = "join"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.check(after=("join", "drop"))
+
+    @classmethod
+    def looks_like(cls, head: str) -> bool:
+        return sequence_element(head) not in (None, "sequence")
+
+    def read(self, source: Source) -> Iterator[Example]:
+        element = self.sequence or sequence_element(source.opening(self.encoding)) or "AddressString"
+        for line, text in self.elements(source, element):
+            words, labels, at = list[str](), list[str](), 0
+            while token := _TOKEN.match(text, at):
+                at = token.end()
+                word, after = unescaped(token[2]).strip(), unescaped(token[3])
+                if self.after == "join" and after and not after[0].isspace():
+                    joined = after.split(maxsplit=1)[0]
+                    word, after = word + joined, after.removeprefix(joined)
+                source.leave_out("characters outside tags", len("".join(after.split())))
+                if word:
+                    words.append(word)
+                    labels.append(token[1])
+                else:
+                    source.leave_out("tokens without text")
+            if rest := text[at:].lstrip():
+                number = line + text.count("\n", 0, len(text) - len(rest))
+                self.wrong(source, number, "not well-formed", got=repr(rest[:60]), wanted="<Label>text</Label>")
+            elif not words:
+                self.wrong(
+                    source, line, "the sequence has no tokens", got=repr(text[:60]), wanted="<Label>text</Label>"
+                )
+            else:
+                yield Example({"word": words}, labels, where=f"{source.name}:{line}")
+
+    def text(self, examples: Iterable[Example]) -> Iterator[str]:
+        yield f"<{self.collection}>"
+        yield from super().text(examples)
+        yield f"</{self.collection}>"
+
+    def lines(self, example: Example) -> Iterable[str]:
+        if example.labels is None:
+            raise example.error("a sequence has no labels", got="tokens only", wanted="labels, which name the elements")
+        check_tags(example, example.known_labels)
+        element = self.sequence or "AddressString"
+        for token in example.tokens:
+            if not token.strip() or token.strip() != token or set(token) & set("\n\r\0"):
+                raise example.error("a token cannot be written", got=repr(token[:60]), wanted="text on one line")
+        pairs = zip(example.labels, example.tokens, strict=True)
+        parts = (f"<{label}>{escaped(token)}</{label}>" for label, token in pairs)
+        yield f"  <{element}>{' '.join(parts)}</{element}>"

@@ -1,12 +1,4 @@
-"""`parquet` and `arrow`: tables with one row per sequence and columns of lists of strings; they need pyarrow.
-
-The columns have the names of the keys of `jsonl`: tokens, labels, given (a struct, or JSON as a string), id, and any
-other list of strings. Rows are read and written in batches.
-
-You can read tables of Hugging Face `datasets` directly: integers become the names in the schema, and if there is no
-column `labels`, the labels, strings or integers, are `ner_tags` or `pos_tags`. With `names`, labels are written as
-integers with names. `arrow` also reads a folder that `save_to_disk` wrote.
-"""
+"""`parquet` and `arrow`: tables with one row per sequence and columns of lists of strings; they need pyarrow."""
 
 from __future__ import annotations
 
@@ -30,9 +22,18 @@ from bridle.data.examples import Example
 from bridle.data.huggingface import TAGS, Folder, class_names, described, named
 from bridle.data.jsonl import BROKEN_RULES, Keyed
 from bridle.data.limits import PIPED
-from bridle.data.packed import check_messages, check_pages, chunks_of
 from bridle.data.source import Source, located
-from bridle.data.tables import Part, is_integers, is_null, is_plain, is_strings, slices
+from bridle.data.tables import (
+    Part,
+    check_messages,
+    check_pages,
+    chunks_of,
+    is_integers,
+    is_null,
+    is_plain,
+    is_strings,
+    slices,
+)
 from bridle.errors import Argument, BridleError, FeatureError, FileError, clipped, shown
 from bridle.extras import needed
 from bridle.tagging.arrow import Errors, Layout, given_of, ids_of, list_array, string_array, texts_of
@@ -51,14 +52,17 @@ def _library(name: str) -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class Parquet(Keyed):
-    """Parquet.
+    """Tables with one row per sequence and columns of lists of strings; they need pyarrow.
+
+    The columns have the names of the keys of `jsonl`: tokens, labels, given (a struct, or JSON as a string), id, and
+    any other list of strings. Rows are read and written in batches.
+
+    You can read tables of Hugging Face `datasets` directly: integers become the names in the schema, and if there is no
+    column `labels`, the labels, strings or integers, are `ner_tags` or `pos_tags`. With `names`, labels are written as
+    integers with names. `arrow` also reads a folder that `save_to_disk` wrote.
 
     Parameters
     ----------
-    columns : list of str, optional
-        Columns to read in addition to the tokens; None reads all lists of strings.
-    tokens : str, default "tokens"
-        Name of the column of the tokens, which becomes ``word``.
     label : str or None, default "labels"
         Name of the column of the labels; None if there is none. If a table has no ``labels``, the first of
         ``ner_tags``, ``tags``, ``pos_tags`` and ``chunk_tags`` that it has.
@@ -67,8 +71,6 @@ class Parquet(Keyed):
         to write integers instead of strings.
     unlabelled : {"refuse", "allow"}, default "refuse"
         Whether the column `label` may be missing, as in data to be tagged.
-    missing : str or None, default "?"
-        Text of an unknown label; None if there is no such text.
     encoding : str, default "utf-8"
         Has no effect.
     """
@@ -355,24 +357,8 @@ class Arrow(Parquet):
 
     Parameters
     ----------
-    columns : list of str, optional
-        Columns to read in addition to the tokens; None reads all lists of strings.
-    tokens : str, default "tokens"
-        Name of the column of the tokens, which becomes ``word``.
-    label : str or None, default "labels"
-        Name of the column of the labels; None if there is none. If a table has no ``labels``, the first of
-        ``ner_tags``, ``tags``, ``pos_tags`` and ``chunk_tags`` that it has.
-    names : list of str, optional
-        Names of integer labels. When reading, for labels that a schema of ``datasets`` does not name; when writing,
-        to write integers instead of strings.
-    unlabelled : {"refuse", "allow"}, default "refuse"
-        Whether the column `label` may be missing, as in data to be tagged.
     split : str, optional
         Which data set of a folder to read, such as ``"train"``.
-    missing : str or None, default "?"
-        Text of an unknown label; None if there is no such text.
-    encoding : str, default "utf-8"
-        Has no effect.
     """
 
     name = "arrow"

@@ -1,10 +1,10 @@
-"""Split sequences at random into parts: training, development, test.
+"""Split sequences at random into parts: training, development, test; and copy the lines of each one unchanged.
 
 Sequences that belong together (a document, a file, equal tokens) are one *unit* and stay in one part. Units are placed
-one by one, those with the rarest labels first, each into the part that needs its label most and has room:
+one by one, those with the rarest labels first, each into the part that needs its label most and has space:
 
     want[p][label]   share of part p x number of units with the label; at least one if there are enough
-    room[p]          sequences that part p still needs; shares are rounded to integers by the largest remainders
+    space[p]         sequences that part p still needs; shares are rounded to integers by the largest remainders
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ from typing import Any, Literal
 import numpy as np
 
 from bridle.arrays import is_integer
+from bridle.data.conll import BLANK, DOCSTART
 from bridle.data.examples import Example
+from bridle.data.source import Source
 from bridle.errors import FileError, shown
 
 
@@ -142,18 +144,18 @@ def _units(examples: Sequence[Example], groups: Sequence[Hashable] | None, toget
     return list(members.values())
 
 
-def _rooms(shares: Sequence[float], count: int) -> list[int]:
+def _spaces(shares: Sequence[float], count: int) -> list[int]:
     """Integers that add up to `count`, as close to the shares as possible, all at least 1."""
     exact = [share * count for share in shares]
-    rooms = [max(int(x), 1) for x in exact]
+    spaces = [max(int(x), 1) for x in exact]
     by_rest = sorted(range(len(shares)), key=lambda p: int(exact[p]) - exact[p])
     k = 0
-    while sum(rooms) < count:
-        rooms[by_rest[k % len(rooms)]] += 1
+    while sum(spaces) < count:
+        spaces[by_rest[k % len(spaces)]] += 1
         k += 1
-    while sum(rooms) > count:
-        rooms[rooms.index(max(rooms))] -= 1
-    return rooms
+    while sum(spaces) > count:
+        spaces[spaces.index(max(spaces))] -= 1
+    return spaces
 
 
 def _wants(shares: Sequence[float], count: int) -> list[float]:
@@ -171,7 +173,7 @@ def _placed(
     units: Sequence[Sequence[int]], labels: Sequence[set[str]], shares: Sequence[float], count: int
 ) -> list[int]:
     """The part of each unit."""
-    room, part = _rooms(shares, count), [-1] * len(units)
+    space, part = _spaces(shares, count), [-1] * len(units)
     having: dict[str, list[int]] = {}  # units by label
     for u, found in enumerate(labels):
         for label in found:
@@ -181,10 +183,10 @@ def _placed(
 
     def place(u: int, want: Sequence[float]) -> int:
         nonlocal left
-        fits = empty if left <= len(empty) else [p for p in range(len(shares)) if room[p] > 0]  # no part stays empty
-        best = max(fits, key=lambda p: (want[p], room[p], -p))
+        fits = empty if left <= len(empty) else [p for p in range(len(shares)) if space[p] > 0]  # no part stays empty
+        best = max(fits, key=lambda p: (want[p], space[p], -p))
         part[u] = best
-        room[best] -= len(units[u])
+        space[best] -= len(units[u])
         got[best].update(labels[u])
         empty.discard(best)
         left -= 1
@@ -197,5 +199,46 @@ def _placed(
                 want[place(u, want)] -= 1
     for u in sorted(range(len(units)), key=lambda u: -len(units[u])):  # large ones first, so that small ones fill up
         if part[u] < 0:
-            place(u, room)
+            place(u, space)
     return part
+
+
+BLOCKS = ("conll", "conllu")
+LINES = ("jsonl", "spans", "doccano", "segmented", "slashed")
+_DOCUMENTS = (DOCSTART, "# newdoc")  # lines that stand above the first sequence of a document
+
+
+def lines_of(path: str, format: str, options: Mapping[str, Any], examples: Sequence[Example]) -> list[list[str]] | None:
+    """The lines of each sequence of a file; None if the format does not separate sequences by lines.
+
+    examples: all sequences of the file, in order. Line ends are removed.
+    """
+    if format not in (*BLOCKS, *LINES):
+        return None
+    source = Source(path)
+    try:
+        lines = [line for _, line in source.lines(str(options.get("encoding", "utf-8")))]
+    finally:
+        source.close()
+    firsts = [int(example.where.rpartition(":")[2]) - 1 for example in examples]
+    if format in LINES:
+        return [[lines[first]] for first in firsts]
+    found, begin = list[list[str]](), 0
+    for first in firsts:
+        end = first
+        while end < len(lines) and lines[end].strip(BLANK):
+            end += 1
+        while not lines[begin].strip(BLANK):
+            begin += 1
+        found.append([*lines[begin:end], ""])
+        begin = end
+    return found
+
+
+def documents_of(lines: Sequence[Sequence[str]]) -> list[int]:
+    """The number of each sequence's document, from 0; -DOCSTART- or `# newdoc` begins a new one."""
+    found, number = list[int](), 0
+    for k, its in enumerate(lines):
+        number += k > 0 and any(line.startswith(_DOCUMENTS) for line in its)
+        found.append(number)
+    return found

@@ -1,11 +1,10 @@
-"""Shared code of formats with a text and spans of characters: from spans to labels of tokens, and back.
+"""Formats with a text and spans of characters: `spans` and `doccano`, and the base of `brat` and `labelstudio`.
 
     text    "Ann Lee left."        spans   (0, 7, PER)
     tokens  Ann    Lee    left  .
     labels  B-PER  I-PER  O     O
 
-Offsets count characters (code points), as Python does. Spans in the output
-have the offsets of the text that was read, exactly.
+Offsets count characters (code points), as Python does. Spans in the output have the offsets of the text that was read.
 """
 
 from __future__ import annotations
@@ -20,7 +19,8 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 from bridle.data.base import Format
 from bridle.data.examples import Example
-from bridle.data.source import Source
+from bridle.data.jsonl import json_kind, json_line, json_lines
+from bridle.data.source import Source, located
 from bridle.data.tokenizer import TOKENS, Tokens, tokenize
 from bridle.errors import Argument, FileError, LabelError, clipped, shown
 from bridle.labels import Labels, Scheme, Segment
@@ -60,10 +60,6 @@ class Standoff(Format):
         A span that overlaps a previous one is an error, or is skipped and counted.
     units : {"characters", "utf-16"}, default "characters"
         What offsets count: characters, as in Python, or UTF-16 units, as in JavaScript, where an emoji counts as two.
-    missing : str or None, default "?"
-        Text of an unknown label; None if there is no such text.
-    encoding : str, default "utf-8"
-        Encoding of the input; the output is always UTF-8.
     """
 
     blank = False  # a text without an answer has no spans
@@ -283,3 +279,111 @@ def span_in(record: Any, start: str = "start", end: str = "end", label: str = "l
         raise FileError("not a span", got=shown(record), wanted=f'{{"{start}": 0, "{end}": 3, "{label}": ...}}')
     said = record.get(quote)
     return Span(record[start], record[end], record[label], None, said if isinstance(said, str) else None)
+
+
+_WANTED = '{"text": "...", "spans": [{"start": 0, "end": 3, "label": "PER"}, ...]}'
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spans(Standoff):
+    """One JSON object per line, with a text and its spans of characters.
+
+        {"id": "n1", "text": "Ann Lee left.", "spans": [{"start": 0, "end": 7, "label": "PER", "text": "Ann Lee"}]}
+
+    `start` and `end` count characters of `text`; `end` is after the last one. Without `spans` the text is not labelled.
+    A span is written with its own `text` and, if a model computed it, its `probability`. Neither is required for
+    reading, but a `text` must be equal to the text between the offsets.
+    """
+
+    name = "spans"
+    streams = True
+    shared: ClassVar[tuple[str, ...]] = (".jsonl", ".ndjson")
+
+    @classmethod
+    def looks_like(cls, head: str) -> bool:
+        return json_kind(head) == cls.name
+
+    def read(self, source: Source) -> Iterator[Example]:
+        for number, record in json_lines(source, self.encoding, _WANTED):
+            with located(f"{source.name}:{number}") as where:
+                text, spans = text_in(record, "text"), None
+                if "spans" in record:
+                    spans = [span_in(span) for span in list_in(record, "spans")]
+                elif other := record.keys() & {"label", "labels", "entities"}:
+                    cause, argument = "Is it a doccano file? Pass {argument}.", Argument("format", "doccano")
+                    got, wanted = repr(min(other)), "the key 'spans'"
+                    raise FileError("there are no spans", got=got, wanted=wanted, cause=cause, argument=argument)
+                if example := self.example(source, where, text, spans, record.get("id")):
+                    yield example
+
+    def lines(self, example: Example) -> Iterable[str]:
+        text, spans = self.spans(example)
+        made: dict[str, Any] = {"text": text} if example.id is None else {"id": example.id, "text": text}
+        if example.labels is not None:
+            made["spans"] = [
+                {"start": span.start, "end": span.end, "label": span.label, "text": span.quote}
+                | ({} if span.probability is None else {"probability": span.probability})
+                for span in spans
+            ]
+        yield json_line(example, made)
+
+
+_DOCCANO = '{"text": "...", "label": [[0, 3, "PER"], ...]}'
+_KEYS = ("label", "labels", "entities")  # of spans: as doccano writes them now, wrote them once, with relations
+
+
+@dataclass(frozen=True, kw_only=True)
+class Doccano(Standoff):
+    """JSON lines as doccano exports and imports them, with a text and its labelled spans.
+
+        {"id": 1, "text": "Ann Lee left.", "label": [[0, 7, "PER"]]}
+
+    Exports of projects with relations are read as well; relations are skipped and counted::
+
+        {"text": "Ann Lee left.", "entities": [{"start_offset": 0, "end_offset": 7, "label": "PER"}], "relations": []}
+
+    In some exports, the key of the text is `data`. A text without `label`, `labels` or `entities` is not labelled.
+    Other keys are skipped.
+    """
+
+    name = "doccano"
+    streams = True
+    shared: ClassVar[tuple[str, ...]] = (".jsonl", ".ndjson")
+
+    @classmethod
+    def looks_like(cls, head: str) -> bool:
+        return json_kind(head) == cls.name
+
+    def read(self, source: Source) -> Iterator[Example]:
+        for number, record in json_lines(source, self.encoding, _DOCCANO):
+            with located(f"{source.name}:{number}") as where:
+                other = "text" not in record and isinstance(record.get("data"), str)
+                text, keys = text_in(record, "data" if other else "text"), [key for key in _KEYS if key in record]
+                if len(keys) > 1:
+                    raise FileError("the line has spans under two keys", got=" and ".join(keys), wanted="one of them")
+                if not keys and "annotations" in record:
+                    cause = "Its labels are numbers. Export it as JSONL with the names of labels."
+                    raise FileError("an old export of doccano", got="'annotations'", wanted="'label'", cause=cause)
+                if not keys and "spans" in record:
+                    cause, argument = "Does it have the format spans? Pass {argument}.", Argument("format", "spans")
+                    what, wanted = "there are no labels", "the key 'label'"
+                    raise FileError(what, got="'spans'", wanted=wanted, cause=cause, argument=argument)
+                spans = [_span(span) for span in list_in(record, keys[0])] if keys else None
+                source.leave_out("relations", len(list_in(record, "relations")) if record.get("relations") else 0)
+                if example := self.example(source, where, text, spans, record.get("id")):
+                    yield example
+
+    def lines(self, example: Example) -> Iterable[str]:
+        text, spans = self.spans(example)
+        made: dict[str, Any] = {"text": text} if example.id is None else {"id": example.id, "text": text}
+        if example.labels is not None:
+            made["label"] = [[span.start, span.end, span.label] for span in spans]
+        yield json_line(example, made)
+
+
+def _span(value: Any) -> Span:
+    if isinstance(value, list):
+        if len(value) != 3:
+            raise FileError("not a span", got=shown(value), wanted='[0, 3, "PER"]')
+        return Span(*value)
+    return span_in(value, "start_offset", "end_offset")

@@ -11,8 +11,7 @@ from typing import Any
 
 from bridle.data.base import format_named
 from bridle.data.blocks import ROWS, Pace
-from bridle.data.files import opened
-from bridle.data.inputs import check_places, files
+from bridle.data.files import check_places, files, opened
 from bridle.errors import Argument, FileError, shown
 from bridle.models import Tagger, load
 from bridle.rules.base import Rule

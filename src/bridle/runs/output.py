@@ -21,7 +21,7 @@ import numpy as np
 
 from bridle.atomic import Replacement
 from bridle.data.base import Format, format_guessed, format_named
-from bridle.data.inputs import is_saved
+from bridle.data.huggingface import is_saved
 from bridle.data.output import Lines, deferred_interrupt
 from bridle.data.parquet import Parquet
 from bridle.errors import FileError, shown

@@ -13,7 +13,7 @@ from typing import Literal
 from bridle._native import Stop
 from bridle.data.base import Format, lacks_column
 from bridle.data.blocks import ROWS, SIZE, Pace
-from bridle.data.inputs import is_saved
+from bridle.data.huggingface import is_saved
 from bridle.data.source import Source
 from bridle.decoding.decoder import Decoder
 from bridle.decoding.threads import thread_count
