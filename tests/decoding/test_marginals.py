@@ -1,4 +1,7 @@
-"""Probabilities with scores of any size: right to `LARGEST_ERROR`, or a typed error, never silently wrong."""
+"""Probabilities with scores of any size: right to `LARGEST_ERROR`, or a typed error, never silently wrong.
+
+Those of segments are sums over all labellings that have them.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bridle import Decoder, Labels, Lattice, LatticeError
+from bridle import Decoder, Infeasible, Labels, Lattice, LatticeError
 from bridle import rules as r
-from bridle.decoding.marginals import LARGEST_ERROR, log_probability
+from bridle.decoding.marginals import LARGEST_ERROR, log_probability, segment_probabilities
 from bridle.decoding.problem import Problem
+from bridle.labels import Scheme, Segment
 
 LABELS = Labels(["O", "A", "B"])
 LOWEST = float(np.finfo(np.float32).min)
@@ -117,3 +121,53 @@ def test_the_probability_of_a_labelling(rules: list[r.Rule]) -> None:
         for y, score in zip(every, scores.tolist(), strict=True):
             found = log_probability(Problem.of_one(decoder.compiled, lattice, None), np.array(y), None)
             assert found == (pytest.approx(score - total, abs=1e-9) if score > -np.inf else -np.inf)
+
+
+# ---- segments -------------------------------------------------------------------------------------------------------
+
+SETS: list[tuple[list[str], Scheme | None]] = [
+    (["O", "B-X", "I-X", "B-Y", "I-Y"], "BIO"),
+    (["O", "B-X", "I-X", "E-X", "S-X"], "BIOES"),
+    (["O", "X", "Y"], "IO"),
+    (["X", "Y"], None),
+]
+
+
+@pytest.mark.parametrize(("names", "scheme"), SETS)
+@pytest.mark.parametrize("rules", [[], ["at most 1 segment of X"], ["present X", "at most 1 token of X [penalty 1]"]])
+@pytest.mark.parametrize("seed", range(8))
+def test_segments_against_enumeration(names: list[str], scheme: Scheme | None, rules: list[str], seed: int) -> None:
+    rng, labels = np.random.default_rng(seed), Labels(names, scheme)
+    decoder, m, n = Decoder(labels, rules), len(labels), 5
+    unary, pairwise, start, end = (2 * rng.normal(size=size) for size in ((n, m), (m, m), m, m))
+    unary[rng.random((n, m)) < 0.1] = -np.inf
+    pairwise[rng.random((m, m)) < 0.1] = -np.inf
+    lattice = Lattice(unary + 1e6, pairwise, start, end)
+    labelling = [names[y] for y in (*rng.integers(m, size=n - 1), m - 1)]  # the last one is no O
+    segments = labels.segments(labelling)[:: -1 - seed % 2][::-1]  # every second one, or all
+    total, sums = 0.0, [0.0] * len(segments)
+    for y in product(range(m), repeat=n):
+        if any(rule.violations(y, labels, {}) for rule in decoder.rules if not isinstance(rule, r.Soft)):
+            continue
+        weight = np.exp(lattice.score(y) - n * 1e6)
+        total, there = total + weight, labels.segments(y)
+        for k, segment in enumerate(segments):
+            same = [names[i] for i in y[segment.start : segment.end]] == labelling[segment.start : segment.end]
+            sums[k] += weight if same and segment in there else 0.0
+    assert segments, "there is something to compare"
+    if total == 0:
+        with pytest.raises(Infeasible):
+            segment_probabilities(decoder, lattice, labelling, segments)
+        return
+    assert segment_probabilities(decoder, lattice, labelling, segments) == pytest.approx(
+        [part / total for part in sums], abs=1e-8
+    )
+
+
+def test_impossible_segments_have_probability_0() -> None:
+    decoder = Decoder(Labels(["O", "X"], "IO"), ["at most 0 tokens of X"])
+    lattice = Lattice([[0.0, -np.inf], [0.0, 1.0]])
+    assert segment_probabilities(decoder, lattice, ["X", "O"], [Segment(0, 1, "X")]) == [0.0]
+    assert segment_probabilities(decoder, lattice, ["O", "X"], [Segment(1, 2, "X")]) == [0.0]
+    with pytest.raises(Infeasible):
+        segment_probabilities(decoder.with_rules(["present X", "at most 0 tokens of X"]), lattice, ["O", "O"], [])

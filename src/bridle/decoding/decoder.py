@@ -255,10 +255,11 @@ class Decoder:
             return decodings[0]
         n_counters = len(self.resolved_engine.counters)
         try:
-            ids, score, bound, status, counts, counters, seconds = _run(self.kernel, lattice, given, n_counters)
+            ids, result = _run(self.kernel, lattice, given, n_counters)
         except BridleError as error:
             error.sequence = None
             raise
+        score, bound, status, counts, counters, seconds = result
         if status > LIMIT:
             return without_answer(self, lattice, given, status, bound, seconds, counters)
         return decoding_of(self, ids, score, bound, status, counts, self.resolved_engine.stats(counters))
@@ -491,11 +492,12 @@ class Decoder:
 
 def _run(
     kernel: Kernel, lattice: Lattice, given: Given | None, n_counters: int, seconds: float | None = None
-) -> tuple[Any, ...]:
-    """Decode one sequence by a kernel: ids, score, bound, status, violations, counters, seconds."""
-    ids, (number, rules) = np.empty(len(lattice.unary), dtype=np.int32), kernel
-    scores = lattice.unary, lattice.pairwise, lattice.start, lattice.end
-    return ids, *_native.decode_one(rules, number, *scores, given, n_counters, ids, seconds, current_stop())
+) -> tuple[npt.NDArray[np.int32], tuple[Any, ...]]:
+    """Decode one sequence by a kernel: ids; score, bound, status, violations, counters, seconds."""
+    ids, number, rules = np.empty(len(lattice.unary), dtype=np.int32), kernel.number, kernel.rules
+    unary, pairwise, start, end = lattice.unary, lattice.pairwise, lattice.start, lattice.end
+    args = rules, number, unary, pairwise, start, end, given, n_counters, ids, seconds, current_stop()
+    return ids, _native.decode_one(*args)
 
 
 def without_answer(
@@ -513,8 +515,9 @@ def without_answer(
     if status == INFEASIBLE and decoder.on_infeasible == "relax":
         limit = decoder.limits.time_limit
         kernel, left = Kernel(_RELAXED, decoder.compiled.native("relaxed")), None if limit is None else limit - seconds
-        found = _run(kernel, lattice, given, len(_RELAXED_COUNTERS) + 1, None if left is None else max(0.0, left))
-        ids, score, bound, status, counts, (*numbers, proved), _ = found
+        n_counters = len(_RELAXED_COUNTERS) + 1
+        ids, result = _run(kernel, lattice, given, n_counters, None if left is None else max(0.0, left))
+        score, bound, status, counts, (*numbers, proved), _ = result
         if status == RELAXED:
             stats = dict(zip(_RELAXED_COUNTERS, numbers, strict=True))
             return decoding_of(decoder, ids, score, bound, status, counts, stats, optimal=bool(proved))

@@ -1,4 +1,4 @@
-"""A problem: lattices, rules and what was given with the sequences, packed for the engines."""
+"""A problem: lattices, rules and given values of sequences, packed for the engines; limits; answers."""
 
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ class Limits:
 
     def native(self, engine: object = None, options: Sequence[str] = ()) -> _native.Options:
         """Return the limits for the kernels, with options of an engine that they take, too."""
-        out = _native.Options()
-        out.time_limit = -1.0 if self.time_limit is None else float(min(self.time_limit, FOREVER))
-        out.max_states = -1 if self.max_states is None else min(int(self.max_states), 2**62)
-        out.max_memory = int(self.max_memory)
+        native = _native.Options()
+        native.time_limit = -1.0 if self.time_limit is None else float(min(self.time_limit, FOREVER))
+        native.max_states = -1 if self.max_states is None else min(int(self.max_states), 2**62)
+        native.max_memory = int(self.max_memory)
         for name in options:
-            setattr(out, name, type(getattr(out, name))(getattr(engine, name)))
-        return out
+            setattr(native, name, type(getattr(native, name))(getattr(engine, name)))
+        return native
 
 
 def bad_option(name: str, got: object, wanted: str) -> EngineError:

@@ -124,7 +124,7 @@ class Decoding:
 
     @property
     def relaxed(self) -> bool:
-        """Does no labelling obey all hard rules, so that this one violates the fewest?"""
+        """True if no labelling obeys all hard rules, and this one violates the fewest."""
         return self.status == "relaxed"
 
     @property
@@ -175,14 +175,14 @@ class Decoding:
 
 @dataclass(frozen=True)
 class Unanswered:
-    """A sequence without an answer, with what is needed to say why."""
+    """A sequence without an answer, with the data that explain why."""
 
     decoder: Decoder
     lattice: Lattice
     given: Mapping[str, Any] | None
     status: Status
     bound: float
-    seconds: float | None = None  # what saying why may take; None: the time limit of the decoder
+    seconds: float | None = None  # to search for rules that clash; None: the time limit of the decoder
 
     @cached_property
     def error(self) -> Infeasible | LimitReached:
@@ -271,7 +271,7 @@ class Decodings(Sequence[Decoding]):
 
     @property
     def violations(self) -> npt.NDArray[np.integer]:
-        """How often each rule of the decoder is violated, for each sequence."""
+        """Violations of each rule of the decoder, for each sequence."""
         return self._answers.violations
 
     @property
@@ -305,10 +305,10 @@ class Decodings(Sequence[Decoding]):
         """
         sizes = np.diff(self.offsets)
         length, begin = self._grid or (int(sizes.max(initial=0)), np.zeros(len(self), dtype=np.int64))
-        out = np.full((len(self), length), fill, dtype=np.int32)
+        padded = np.full((len(self), length), fill, dtype=np.int32)
         at = np.arange(length)
-        out[(at >= begin[:, None]) & (at < (begin + sizes)[:, None])] = np.where(self.ids < 0, fill, self.ids)
-        return out
+        padded[(at >= begin[:, None]) & (at < (begin + sizes)[:, None])] = np.where(self.ids < 0, fill, self.ids)
+        return padded
 
     @overload
     def __getitem__(self, k: int) -> Decoding: ...

@@ -20,24 +20,25 @@ _NAME = "bridle-worker"
 
 
 def cores() -> int:
-    """How many cores this process may use."""
+    """Return how many cores this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def thread_count(asked: object) -> int:
-    """How many threads were asked for; 0 is all cores."""
-    count = index(asked) if hasattr(asked, "__index__") and not isinstance(asked, bool) else -1
+def thread_count(threads: object) -> int:
+    """Check the option `threads` and return their number; 0 means all cores."""
+    count = index(threads) if hasattr(threads, "__index__") and not isinstance(threads, bool) else -1
     if count < 0:
-        raise EngineError("`threads` must be a non-negative integer", got=repr(asked), wanted="0 (all cores) or more")
+        raise EngineError("`threads` must be a non-negative integer", got=repr(threads), wanted="0 (all cores) or more")
     return count or cores()
 
 
 def in_threads(
     work: Callable[[int, int, _native.Stop], T], count: int, threads: int, stop: _native.Stop | None = None
 ) -> list[T]:
-    """work(low, high, stop) over all of 0 .. count-1, in order. Ctrl-C, or an error in one chunk, stops all of them.
+    """Call work(low, high, stop) for chunks of 0 .. count-1 and return the results in order.
 
-    stop: what others may set to end the work; None: the stop of the work around the call.
+    Ctrl-C, or an error in one chunk, stops all of them. stop: ends the work when it is set; None: the stop of the
+    work around the call.
     """
     size = LARGEST if threads == 1 else max(SMALLEST, min(LARGEST, -(-count // (8 * threads))))
     if count <= size and stop is None:
@@ -52,7 +53,7 @@ def over_parts(
     threads: int,
     stop: _native.Stop | None = None,
 ) -> list[T]:
-    """work(low, high, stop) over these parts."""
+    """Call work(low, high, stop) for these parts, in threads, and return the results in order."""
     outer = current_stop() if stop is None else stop
     shared = _native.Stop() if outer is None else outer
 
@@ -73,11 +74,11 @@ def over_parts(
             shared.set()
         for future in futures:
             future.cancel()
-        wait(futures)  # nobody writes into what the caller may throw away
+        wait(futures)  # the caller may free what they write into
         raise
 
 
 @lru_cache(maxsize=4)
 def _pool(process: int, threads: int) -> ThreadPoolExecutor:
-    """Threads that stay: starting them takes longer than many a piece of work. A forked process starts its own."""
+    """Return threads that are kept: starting them is slow. A forked process starts its own."""
     return ThreadPoolExecutor(threads, thread_name_prefix=_NAME)

@@ -48,7 +48,7 @@ class Engine:
     name: ClassVar[str] = ""
     counters: ClassVar[tuple[str, ...]] = ()  # names of the numbers that it leaves per sequence
     native_options: ClassVar[tuple[str, ...]] = ()  # its options that the kernels take
-    objective: ClassVar[Objective] = "score"  # what it makes as good as possible
+    objective: ClassVar[Objective] = "score"  # what it optimises
 
     def __init_subclass__(cls) -> None:
         if "name" not in cls.__dict__:
@@ -123,19 +123,7 @@ class Engine:
         return dict(zip(self.counters, counters, strict=True))
 
     def too_large(self, n_rules: int, sequence: int | None) -> EngineError:
-        """Make the error for a product of automata that does not fit.
-
-        Parameters
-        ----------
-        n_rules : int
-            How many rules there are.
-        sequence : int or None
-            The number of the sequence, in a batch of many.
-
-        Returns
-        -------
-        EngineError
-        """
+        """Make the error for a product of automata that does not fit; sequence: its number, in a batch of many."""
         return EngineError(
             f"engine {self.name!r} cannot hold the intersection of the lattice with these rules",
             got=f"{n_rules} rules",
@@ -241,8 +229,8 @@ def engine_named(name: object, **options: Any) -> Engine:
         wanted = ", ".join(["auto", *engine_names()])
         raise EngineError("unknown engine", got=repr(name), wanted=f"{wanted}, or an engine object")
     if unknown := sorted(set(options) - {field.name for field in fields(_ENGINES[name])}):
-        own = ", ".join(field.name for field in fields(_ENGINES[name])) or "no options"
-        raise EngineError(f"engine {name!r} has no option {unknown[0]!r}", got=repr(options[unknown[0]]), wanted=own)
+        known = ", ".join(field.name for field in fields(_ENGINES[name])) or "no options"
+        raise EngineError(f"engine {name!r} has no option {unknown[0]!r}", got=repr(options[unknown[0]]), wanted=known)
     return _ENGINES[name](**options)
 
 

@@ -292,7 +292,7 @@ def _pairs(text: str | None, items: Sequence[Any]) -> list[tuple[int, int]]:
     wanted = "pairs (start, end) in order, as positions in `text`"
     if text is None:
         raise LatticeError("offsets of tokens need their text", got="no text", wanted="text=...")
-    out, last = [], 0
+    pairs, last = [], 0
     for item in items:
         try:
             a, b = map(int, item)
@@ -300,19 +300,19 @@ def _pairs(text: str | None, items: Sequence[Any]) -> list[tuple[int, int]]:
             raise LatticeError("tokens are neither strings nor offsets", got=shown(item), wanted=wanted) from None
         if not last <= a <= b <= len(text):
             raise LatticeError("offsets of tokens do not fit the text", got=(a, b), wanted=wanted)
-        out.append((a, b))
+        pairs.append((a, b))
         last = b
-    return out
+    return pairs
 
 
 def _locate(text: str, items: Sequence[str]) -> list[tuple[int, int]]:
-    out, last = [], 0
+    pairs, last = [], 0
     for k, item in enumerate(items):
         at = text.find(item, last)
         if at < 0:
             raise LatticeError(f"token {k} is not in the text", got=shown(item), wanted="tokens of `text`, in order")
-        out.append((at, last := at + len(item)))
-    return out
+        pairs.append((at, last := at + len(item)))
+    return pairs
 
 
 # ---- labels ---------------------------------------------------------------------------------------------------------

@@ -112,7 +112,7 @@ class SpanDecoding:
 
 
 class SpanDecodings(Sequence[SpanDecoding]):
-    """The decodings of a batch, in order. Kept as packed arrays; a SpanDecoding is made when asked for.
+    """The decodings of a batch, in order. They are packed arrays; a `SpanDecoding` is created when you index them.
 
     Attributes
     ----------

@@ -74,7 +74,7 @@ class _Programs:
         self.seconds = (time.perf_counter() - began) / max(len(self.arcs), 1)  # of each column, so far
 
     def groups(self) -> Iterator[tuple[int, int]]:
-        """Neighbours with at most JOINED columns in all, or one with more."""
+        """Yield groups of neighbours with at most JOINED columns in all, or one with more."""
         low, count = 0, len(self.rows) - 1
         while low < count:
             high = int(np.searchsorted(self.columns, self.columns[low] + JOINED, side="right")) - 1
@@ -148,7 +148,7 @@ class _Programs:
         return IntegerProgram(scores, ones, ones.astype(bool), each, each, *matrix, "maximise", "columns")
 
     def _words(self, x: Scores, low: int, high: int) -> tuple[npt.NDArray[np.intp], tuple[int, int]]:
-        """The columns with x = 1 from left to right, and the rows that they should hold."""
+        """Return the columns with x = 1 from left to right, and the rows that they should hold."""
         words = self.columns[low] + np.flatnonzero(x > 0.5)
         return words[np.argsort(self.at[words, 0], kind="stable")], (int(self.rows[low]), int(self.rows[high]))
 

@@ -233,13 +233,13 @@ class SpanSelector:
         time_limit: float | None = None,
         max_memory: int = MOST_MEMORY,
     ) -> None:
-        for name, value, wanted in (
+        for name, value, choices in (
             ("overlap", overlap, ("forbid", "nest")),
             ("scores", scores, ("log_odds", "probability")),
             ("on_infeasible", on_infeasible, ("raise", "skip")),
         ):
-            if value not in wanted:
-                raise bad_option(name, value, " or ".join(map(repr, wanted)))
+            if value not in choices:
+                raise bad_option(name, value, " or ".join(map(repr, choices)))
         self.rules = as_rules(rules)
         self.labels = None if labels is None else tuple(labels)
         self.overlap, self.scores, self.on_infeasible = overlap, scores, on_infeasible
@@ -337,7 +337,7 @@ class SpanSelector:
         --------
         >>> from bridle import SpanSelector
         >>> found = SpanSelector(["at most 1 segment of X"]).select_batch([[(0, 1, "X", 1.0)], []])
-        >>> [len(one) for one in found]
+        >>> [len(selection) for selection in found]
         [1, 0]
         """
         count = len(spans)
