@@ -197,14 +197,14 @@ def test_what_python_derives_is_remembered_within_bounds(monkeypatch: pytest.Mon
         asked.extend(texts)
         return np.array(list(map(len, texts)), dtype=np.int32)
 
+    monkeypatch.setattr(module, "MOST_BYTES", 5000)
     unseen = UnseenTexts({}, {"length": lengths})
     for _ in range(3):
         assert unseen.of(Texts.of(["é", "ab", "é" * 300]))["length"].tolist() == [1, 2, 300]
     assert asked == ["é", "ab", "é" * 300, "é" * 300, "é" * 300], "long texts are not"
-    monkeypatch.setattr(module, "MOST_BYTES", 5000)
     for k in range(1000):
         assert unseen.of(Texts.of([f"{k:04}"]))["length"].tolist() == [4]
-        assert unseen._python._bytes <= 5000 and len(unseen._python._known) < 25
+        assert unseen._python.known.bytes <= 5000 and len(unseen._python.known) < 25
     asked.clear()
     unseen.of(Texts.of(["0999", "0000"]))
     assert asked == ["0000"], "the newest are kept"

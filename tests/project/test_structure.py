@@ -90,7 +90,7 @@ ONLY = {
             "texts",
         )
     },
-    "features": {"_native", "arrays", "errors", "frames", "labels", "phrases", "texts"},
+    "features": {"_native", "arrays", "errors", "frames", "labels", "phrases", "recent", "texts"},
 }
 # Modules; what needs packages of others is imported by tests/integrations.
 NAMES = [

@@ -81,7 +81,7 @@ def split(column: str, main: str, functions: Container[str] = OF_TEXT) -> tuple[
 
 @dataclass(frozen=True, slots=True)
 class Templates:
-    """All templates of a model: which features a token has.
+    """Templates of a model: the features that tokens have.
 
     A template is a line of text: ``word[0]`` is the token itself, ``word[-1] word[0]`` the one before and it, together,
     ``suffix2[0]`` its last two characters, ``lemma.lower[0]`` a column without case. ``label[-1]`` on a line of its own

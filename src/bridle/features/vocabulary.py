@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import islice
-from threading import Lock
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -47,13 +45,14 @@ from bridle.features.derived import (
 )
 from bridle.features.templates import Template, Templates, split
 from bridle.phrases import PhraseList
+from bridle.recent import RecentCache
 from bridle.texts import Texts
 
 Derive = Callable[[Sequence[str]], Ids]  # the ids of a column for texts
 
 MOST_BYTES = 1 << 25  # that the rows of one source may take
 LONGEST = 256  # characters of a text that is remembered
-_OVERHEAD = 200  # bytes of an entry besides its text and its row, roughly
+OVERHEAD = 200  # bytes of an entry besides its text and its row, roughly
 _NO_SEQUENCES = Encoded(np.zeros(1, np.int64), np.zeros(1, np.int64), np.zeros(0, np.int32))
 
 
@@ -113,48 +112,24 @@ class UnseenTexts:
 
 
 class _Rows:
-    """The ids of columns for texts, which are remembered, within MOST_BYTES."""
+    """The ids of columns for texts, which are remembered within MOST_BYTES."""
 
     def __init__(self, derive: Mapping[str, Derive]) -> None:
         self.derive = dict(derive)
-        self._known: dict[str, bytes] = {}  # text -> an id per column
-        self._bytes = 0
-        self._lock = Lock()
+        self.known = RecentCache(MOST_BYTES // OVERHEAD, MOST_BYTES)  # text -> bytes of an id per column
 
     def of(self, texts: list[str]) -> dict[str, Ids]:
-        known = self._known  # reading needs no lock: rows never change
-        rows = [known.get(text) for text in texts]
+        """Return the ids of each column."""
+        rows = [self.known.get(text) for text in texts]
         new = [k for k, row in enumerate(rows) if row is None]
         if new:
-            new_rows = self._rows([texts[k] for k in new])
-            for k, row in zip(new, new_rows, strict=True):
-                rows[k] = row
-            self._remember([texts[k] for k in new], new_rows)
-        table = np.frombuffer(b"".join(row for row in rows if row is not None), dtype=np.int32)
-        table = table.reshape(len(texts), len(self.derive))
+            derived = [ids([texts[k] for k in new]) for ids in self.derive.values()]
+            for k, row in zip(new, np.stack(derived, axis=1), strict=True):
+                rows[k] = row.tobytes()
+                if len(texts[k]) <= LONGEST:
+                    self.known.keep(texts[k], rows[k], 4 * len(texts[k]) + len(rows[k]) + OVERHEAD)
+        table = np.frombuffer(b"".join(rows), dtype=np.int32).reshape(len(texts), len(self.derive))
         return {name: table[:, k] for k, name in enumerate(self.derive)}
-
-    def _rows(self, texts: list[str]) -> list[bytes]:
-        table = np.stack([ids(texts) for ids in self.derive.values()], axis=1).tobytes()
-        width = 4 * len(self.derive)
-        return [table[k : k + width] for k in range(0, len(table), width)]
-
-    def _remember(self, texts: list[str], rows: list[bytes]) -> None:
-        with self._lock:
-            for text, row in zip(texts, rows, strict=True):
-                if len(text) <= LONGEST and text not in self._known:
-                    self._known[text] = row
-                    self._bytes += _size(text, row)
-            if self._bytes > MOST_BYTES:
-                kept = dict(islice(self._known.items(), len(self._known) // 2, None))  # the newer half
-                self._bytes = sum(_size(text, row) for text, row in kept.items())
-                if self._bytes > MOST_BYTES:
-                    kept, self._bytes = {}, 0
-                self._known = kept  # those who read the old one may go on
-
-
-def _size(text: str, row: bytes) -> int:
-    return 4 * len(text) + len(row) + _OVERHEAD
 
 
 # ---- features -------------------------------------------------------------------------------------------------------

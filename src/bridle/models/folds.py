@@ -125,7 +125,7 @@ def _key(encoded: Encoded, b: int) -> bytes:
 
 
 class FoldRun(NamedTuple):
-    """What training on all folds but one left, for each fold."""
+    """Results of training on all folds but one, for each fold."""
 
     batches: list[Batch]  # scores of the sequences that were held out
     weights: list[Weights]

@@ -9,7 +9,7 @@ A attributes    m labels (i, then j)    W slots of weights    E slots of label b
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -46,20 +46,14 @@ def check_labels(m: int) -> None:
 
 
 @dataclass(frozen=True, eq=False)
-class EdgeLayout:
-    """Slots of the weights that templates such as ``label[-1] word[0]`` make."""
+class _Slots:
+    """Places of weights, in a row for each attribute."""
 
     m: int
     begin: Ints  # (A + 1)
-    pair: npt.NDArray[np.int32]  # (E) i * m + j, rising for each attribute
 
-    @cached_property
-    def native(self) -> _native.EdgeRows:
-        """The layout for the kernels."""
-        return _native.EdgeRows(self.m, self.begin, self.pair)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return EdgeLayout, (self.m, self.begin, self.pair)
+    def __reduce__(self) -> tuple[Any, ...]:  # without what is cached for the kernels
+        return type(self), tuple(getattr(self, field.name) for field in fields(self))
 
     @property
     def size(self) -> int:
@@ -68,8 +62,20 @@ class EdgeLayout:
 
     @cached_property
     def attribute(self) -> Ints:
-        """(E) the attribute of each slot."""
+        """The attribute of each slot."""
         return np.repeat(np.arange(len(self.begin) - 1), np.diff(self.begin))
+
+
+@dataclass(frozen=True, eq=False)
+class EdgeLayout(_Slots):
+    """Slots of the weights that templates such as ``label[-1] word[0]`` make."""
+
+    pair: npt.NDArray[np.int32]  # (E) i * m + j, rising for each attribute
+
+    @cached_property
+    def native(self) -> _native.EdgeRows:
+        """The layout for the kernels."""
+        return _native.EdgeRows(self.m, self.begin, self.pair)
 
     @classmethod
     def of(cls, encoded: Encoded, y: npt.NDArray[np.int32], m: int, pairs: str) -> EdgeLayout:
@@ -163,11 +169,9 @@ def refuse_edges(features: Features, model: str) -> None:
 
 
 @dataclass(frozen=True, eq=False)
-class Layout:
+class Layout(_Slots):
     """Slots of the weights: for each attribute a full row, one weight per label, or a list of the labels it has."""
 
-    m: int
-    begin: Ints  # (A + 1)
     label: npt.NDArray[np.uint16]  # (W)
     free: npt.NDArray[np.uint8] | None  # (W) may it be learned? None: every slot may
     edges: EdgeLayout | None = None  # slots of label bigrams together with the text; None: there are none
@@ -177,23 +181,10 @@ class Layout:
         """The layout for the kernels."""
         return _native.Rows(self.m, self.begin, self.label, self.free)
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Layout, (self.m, self.begin, self.label, self.free, self.edges)
-
-    @property
-    def size(self) -> int:
-        """Number of slots."""
-        return int(self.begin[-1])
-
     @property
     def n_weights(self) -> int:
         """Number of slots that may be learned."""
         return self.size if self.free is None else int(self.free.sum())
-
-    @cached_property
-    def attribute(self) -> Ints:
-        """(W) the attribute of each slot."""
-        return np.repeat(np.arange(len(self.begin) - 1), np.diff(self.begin))
 
     @classmethod
     def seen(cls, examples: _native.Examples, n_attributes: int, m: int) -> Layout:

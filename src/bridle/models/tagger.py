@@ -111,7 +111,7 @@ class Tagger(Predictor):
         return ()
 
     def _bigram(self, features: Features) -> bool:
-        """Does the label depend on the one before?"""
+        """Return True if the label depends on the one before."""
         raise NotImplementedError
 
     def _iterations(self) -> int:

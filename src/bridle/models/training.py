@@ -92,7 +92,7 @@ def with_unknown(labels: Labels, y: Sequence[Sequence[str | None]]) -> Labels:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """How far training is, after an iteration.
+    """Progress of training after an iteration.
 
     Attributes
     ----------
@@ -134,7 +134,7 @@ class Plan:
 
 @dataclass(slots=True)
 class Progress:
-    """How training went.
+    """Course of a training.
 
     Attributes
     ----------

@@ -39,7 +39,7 @@ FEWEST = 16  # sequences with different features below which nothing is compared
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """How good one strength of regularisation is on held-out sequences.
+    """Scores of one strength of regularisation on held-out sequences.
 
     Attributes
     ----------
@@ -71,7 +71,7 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class Tuning:
-    """What was compared to choose the strength of regularisation.
+    """Comparison of strengths of regularisation, and the choice.
 
     Attributes
     ----------
