@@ -100,7 +100,7 @@ def same(
     given = model.given([example.columns for example in test], model.decoder(rules))
     told = audit(list(rules), gold, model.labels_, given=given, lattices=scores, threads=1)
     pairs = [(found.none, told.none), (found.all, told.all)]
-    for row in told.found:
+    for row in told.audited:
         one = found.rules[row.number]
         pairs += [(one.alone, row.alone), (one.without, row.without)]
     return all(a is not None and b is not None and (a.f1, a.accuracy) == (b.f1, b.accuracy) for a, b in pairs)

@@ -189,7 +189,7 @@ def test_a_price_is_not_proved_if_only_the_labels_without_the_rule_are() -> None
 
 
 def test_nothing_is_decoded_again_if_no_rule_is_broken(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(explanation, "_found", None)
+    monkeypatch.setattr(explanation, "_decode_with", None)
     assert Decoder(AB, [r.present("A")]).explain(Lattice([[1.0, 0, 0]])).effects == []
 
 
@@ -224,7 +224,7 @@ def test_rules_that_ask_for_the_same_are_priced_together(roles: Explanation) -> 
     same = {str(effect.rule): together(told, effect) for effect in told.effects}
     assert same == {"forbid C at 1": "", "forbid A": "together with 3", "fix B at 0": "together with 2"}
     text = printed(told, None)
-    assert "forbid A  (together with 3)" in text and "Prices do not have to add up." in " ".join(text.split())
+    assert "0, together with 3" in text and "Prices do not have to add up." in " ".join(text.split())
     dear = [effect for effect in roles.effects if effect.price and 5 in effect.at]
     assert len(dear) > 1 and not any(together(roles, effect) for effect in dear)  # each changes something by itself
     assert "together with 3" in told.html() and "Prices do not have to add up." in told.html()
@@ -345,7 +345,7 @@ def test_long_and_empty_sequences_and_no_bites() -> None:
     told = Decoder(AB, [r.forbid("A", at=40)]).explain(Lattice([[1.0, 0, 0]] * 80))
     text = printed(told, None)
     assert "..37.." in text and "..36.." in text and " 39 " in text and " 20 " not in text
-    assert ".." not in printed(told, None, show="all").split("where they differ")[0]
+    assert ".." not in printed(told, None, show="all").split("where the labels differ")[0]
     idle = printed(Decoder(AB, [r.present("A")]).explain(Lattice([[1.0, 0, 0]])), ["x"])
     assert "none: the best labels by scores alone obey all rules" in idle and "( )" not in idle
     empty = printed(Decoder(AB).explain(Lattice(np.zeros((0, 3)))), [])
@@ -369,7 +369,11 @@ def test_the_page_tells_it_all(roles: Explanation) -> None:
     assert page.count('<polyline class="best"') >= 1 and "<h1>s1</h1>" in page and "the rules helped" in page
     for effect in roles.effects:
         assert f"<td>{effect.rule}</td>" in page.replace("&#x27;", "'")
-    assert "Penalties of soft rules" in page and "next best" in page and "Rules that contradict each other" not in page
+    assert (
+        "Penalties of soft rules" in page
+        and "Next best under the rules" in page
+        and "Rules that contradict each other" not in page
+    )
     assert "Rules that contradict each other" in clashing().html()
     assert "obey all rules" in Decoder(AB, [r.present("A")]).explain(Lattice([[1.0, 0, 0]])).html()
     assert "none: there are no rules" in Decoder(AB).explain(Lattice([[1.0, 0, 0]])).html().lower()

@@ -165,7 +165,7 @@ def test_rules_are_learned_and_tuned_on_a_model_that_was_not_trained_here(path: 
     y = [["A", "B", "O"], ["B", "O"]] * 10
     for scores in ("model", "auto"):
         tuned = bridle.learn.tune_rules(model, ["A before B", "at most 1 token of A"], X, y, scores=scores)
-        assert len(tuned.found) == 2 and tuned.source == ("model" if scores == "model" else "cross-fitted")
+        assert len(tuned.tuned) == 2 and tuned.source == ("model" if scores == "model" else "cross-fitted")
         assert bridle.learn.fit_rules(model, X, y, scores=scores).fingerprint == model.fingerprint_
 
 

@@ -53,9 +53,9 @@ def test_figures_are_those_of_decoding_everything(seed: int, chosen: set[int]) -
     found = audit(rules, gold, LABELS, lattices=lattices, threads=1)
     assert found.none == slow([], lattices, gold)
     assert found.all == slow(rules, lattices, gold)
-    assert sorted(row.number for row in found.found) == list(range(len(rules)))
+    assert sorted(row.number for row in found.audited) == list(range(len(rules)))
     plain = [one.labels for one in bridle.Decoder(LABELS).decode_batch(lattices)]
-    for row in found.found:
+    for row in found.audited:
         assert row.rule == rules[row.number]
         assert row.alone == slow([row.rule], lattices, gold)
         assert row.without == slow([x for k, x in enumerate(rules) if k != row.number], lattices, gold)
@@ -69,7 +69,7 @@ def test_rules_that_gain_most_come_first() -> None:
     gains = [gain for _, gain in found.gains()]
     assert gains == sorted(gains, reverse=True) and len(set(gains)) > 2
     table = found.lines()
-    assert [line.endswith(str(row.rule)) for line, row in zip(table[-len(RULES) :], found.found, strict=True)] == [
+    assert [line.endswith(str(row.rule)) for line, row in zip(table[-len(RULES) :], found.audited, strict=True)] == [
         True
     ] * len(RULES)
     assert "relaxed" in table[2] and table[0] == "40 sequences, 6 rules"
@@ -81,7 +81,7 @@ def test_plain_data() -> None:
     told = json.loads(json.dumps(found.to_dict()))
     assert [tuple(rule[name] for name in COLUMNS) for rule in told["rules"]] == found.rows()
     assert found.none is not None and told["none"]["f1"] == found.none.f1
-    row = found.found[0]
+    row = found.audited[0]
     assert row.alone is not None and found.rows()[0][4] == row.alone.f1 - found.none.f1
 
 
@@ -96,33 +96,33 @@ def test_relaxed_sequences_are_counted() -> None:
 def test_without_scores_only_what_holds_is_told() -> None:
     _, gold = problem(8)
     found = audit(RULES, gold, LABELS)
-    shares = [row.gold for row in found.found]
+    shares = [row.gold for row in found.audited]
     assert shares == sorted(shares, reverse=True)
     assert found.none is None and found.rows()[0][3:] == (None,) * 7
     assert "F1" not in "\n".join(found.lines())
     guesses = [["A"] * len(one) for one in gold]
-    seen = {row.number: row.plain for row in audit(RULES, gold, LABELS, guesses=guesses).found}
+    seen = {row.number: row.plain for row in audit(RULES, gold, LABELS, guesses=guesses).audited}
     assert seen[2] == 1.0 and seen[5] == 0.0
 
 
 def test_leaving_out_can_be_spared() -> None:
     lattices, gold = problem(9)
     found = audit(RULES, gold, LABELS, lattices=lattices, leave_out="none")
-    assert all(row.without is None and row.alone is not None for row in found.found)
+    assert all(row.without is None and row.alone is not None for row in found.audited)
     assert "among" not in "\n".join(found.lines())
 
 
 def test_gold_may_hold_labels_that_the_lattices_have_not() -> None:
     lattices = [bridle.Lattice([[1, 0, 0], [0, 1, 0]])]
     found = audit([r.starts_with("A")], [["C", "A"]], LABELS, lattices=lattices)
-    assert found.none == Figures(0.5, 0.5 * 4 / 3) and found.found[0].gold == 0.0
+    assert found.none == Figures(0.5, 0.5 * 4 / 3) and found.audited[0].gold == 0.0
 
 
 def test_no_rules_and_no_sequences() -> None:
     lattices, gold = problem(10)
     found = audit([], gold, LABELS, lattices=lattices)
     assert found.all == found.none and found.rows() == [] and len(found.lines()) == 3
-    assert audit(RULES, [], LABELS, lattices=[]).found[0].gold == 1.0
+    assert audit(RULES, [], LABELS, lattices=[]).audited[0].gold == 1.0
 
 
 def test_a_model_and_its_sequences() -> None:
@@ -132,8 +132,8 @@ def test_a_model_and_its_sequences() -> None:
     rules: list[Rule] = [r.fix("O", r.tokens("man")), r.ends_with(r.given("last"))]
     found = audit_model(rules, model, X, y, given=[{"last": ["B", "O"]}] * 8)
     assert found.none is not None and found.none.accuracy == 1.0
-    assert found.found[-1].rule == rules[0] and found.found[-1].gold == 0.0
-    assert found.found[-1].alone == Figures(0.6, 16 / 36)  # 8 of 16 guessed and 20 gold runs
+    assert found.audited[-1].rule == rules[0] and found.audited[-1].gold == 0.0
+    assert found.audited[-1].alone == Figures(0.6, 16 / 36)  # 8 of 16 guessed and 20 gold runs
 
 
 def test_bad_input() -> None:

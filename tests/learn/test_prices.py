@@ -9,7 +9,7 @@ import pytest
 
 from bridle import Labels, Lattice
 from bridle import rules as r
-from bridle.learn.pricing import LEAST, Candidates, Prices, fit, losses
+from bridle.learn.pricing import LEAST, Competitors, Prices, fit_prices, losses
 from bridle.rules import Rule
 
 LABELS = Labels(["A", "B", "C"])
@@ -30,14 +30,14 @@ def problems(count: int, seed: int) -> tuple[list[Lattice], list[np.ndarray]]:  
     return lattices, gold
 
 
-def candidates(count: int = 60, k: int = 100, rules: list[Rule] = RULES) -> Candidates:
+def candidates(count: int = 60, k: int = 100, rules: list[Rule] = RULES) -> Competitors:
     lattices, gold = problems(count, 0)
-    return Candidates(LABELS, lattices, gold, rules, None, k=k, threads=1)
+    return Competitors(LABELS, lattices, gold, rules, None, k=k, threads=1)
 
 
 def test_all_labellings_are_candidates_and_gold_comes_first() -> None:
     lattices, gold = problems(5, 1)
-    made = Candidates(LABELS, lattices, gold, RULES, None, k=100, threads=1)
+    made = Competitors(LABELS, lattices, gold, RULES, None, k=100, threads=1)
     assert np.bincount(made.owner).tolist() == [81] * 5
     for b, path in enumerate(gold):
         assert made.score[made.first[b]] == pytest.approx(lattices[b].score(path))
@@ -48,7 +48,7 @@ def test_all_labellings_are_candidates_and_gold_comes_first() -> None:
 
 def test_a_labelling_that_is_new_joins() -> None:
     lattices, gold = problems(3, 2)
-    made = Candidates(LABELS, lattices, gold, RULES, None, k=1, threads=1)
+    made = Competitors(LABELS, lattices, gold, RULES, None, k=1, threads=1)
     before = len(made.owner)
     assert made.add([(2, np.array([1, 1, 1, 1])), (0, np.array([1, 1, 1, 1]))]) == len(made.owner) - before > 0
     assert made.owner.tolist() == sorted(made.owner.tolist())
@@ -56,7 +56,7 @@ def test_a_labelling_that_is_new_joins() -> None:
 
 def test_losses_are_those_of_enumeration() -> None:
     lattices, gold = problems(6, 3)
-    made = Candidates(LABELS, lattices, gold, RULES, None, k=100, threads=1)
+    made = Competitors(LABELS, lattices, gold, RULES, None, k=100, threads=1)
     w, scale = np.array([0.7, 0.0, 1.3, 0.4]), 0.8
     found = losses(made, Prices(w, scale))
     for lattice, own, loss in zip(lattices, gold, found, strict=True):
@@ -72,7 +72,7 @@ def test_losses_are_those_of_enumeration() -> None:
 @pytest.mark.parametrize("l1", [0.5, 4.0])
 def test_the_best_prices_meet_the_conditions_of_the_optimum(l1: float) -> None:
     made = candidates()
-    found = fit(made, l1=l1)
+    found = fit_prices(made, l1=l1)
 
     def slope(w: np.ndarray, scale: float, r: int | None) -> float:  # type: ignore[type-arg]
         h = 1e-3
@@ -88,27 +88,27 @@ def test_the_best_prices_meet_the_conditions_of_the_optimum(l1: float) -> None:
 
 
 def test_what_gold_obeys_more_than_the_model_is_priced_and_what_it_does_not_is_free() -> None:
-    found = fit(candidates(200), l1=2.0)
+    found = fit_prices(candidates(200), l1=2.0)
     assert 1.0 < found.penalties[0] < 3.0  # it was 2 when gold was drawn
     assert max(found.w[1:]) < 0.7
-    assert fit(candidates(200), l1=1e6).kept == []
+    assert fit_prices(candidates(200), l1=1e6).kept == []
 
 
 def test_rules_that_say_the_same_share_one_price() -> None:
-    alone = fit(candidates(200, rules=RULES[:1]), l1=1.0)
-    twice = fit(candidates(200, rules=[RULES[0], r.at_most(1, of="A").soft(1)]), l1=1.0)
+    alone = fit_prices(candidates(200, rules=RULES[:1]), l1=1.0)
+    twice = fit_prices(candidates(200, rules=[RULES[0], r.at_most(1, of="A").soft(1)]), l1=1.0)
     assert sum(twice.w) == pytest.approx(alone.w[0], abs=0.05)
 
 
 def test_some_sequences_and_some_rules() -> None:
     made = candidates(100)
     use = np.arange(100) < 50
-    half, own = fit(made, l1=1.0, use=use), candidates(50)
-    assert half.w == pytest.approx(fit(own, l1=1.0).w, abs=0.05)
-    assert fit(made, l1=0.1, rules=np.array([False, True, True, True])).w[0] == 0
+    half, own = fit_prices(made, l1=1.0, use=use), candidates(50)
+    assert half.w == pytest.approx(fit_prices(own, l1=1.0).w, abs=0.05)
+    assert fit_prices(made, l1=0.1, rules=np.array([False, True, True, True])).w[0] == 0
 
 
 def test_no_rules_and_no_sequences() -> None:
     lattices, gold = problems(3, 4)
-    assert fit(Candidates(LABELS, lattices, gold, [], None, threads=1), l1=1.0).kept == []
-    assert fit(Candidates(LABELS, [], [], RULES, None, threads=1), l1=1.0).kept == []
+    assert fit_prices(Competitors(LABELS, lattices, gold, [], None, threads=1), l1=1.0).kept == []
+    assert fit_prices(Competitors(LABELS, [], [], RULES, None, threads=1), l1=1.0).kept == []

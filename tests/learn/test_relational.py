@@ -53,7 +53,7 @@ def test_counts_are_those_of_the_rules(kind: str) -> None:
                 given = [{"tokens": x} for x in lists(data)[0]]
                 wanted = [not one.rule.holds(y, labels, about) for y, about in zip(lists(data)[1], given, strict=True)]
                 assert one.broken(data).tolist() == wanted, one.rule
-            assert not (one.broken(train) & ~one.speaks).any(), f"{one.rule} is broken where it does not speak"
+            assert not (one.broken(train) & ~one.applies).any(), f"{one.rule} is broken where it does not apply"
             assert one.log_tail <= 0
     assert seen > 20
 

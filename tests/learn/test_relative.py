@@ -13,7 +13,7 @@ from bridle import CRF, LabelError, LocalTagger, ModelError, RuleError, rules
 from bridle.data import references
 from bridle.learn import Comparison, FittedRules, RelationalRules, fit_rules
 from bridle.learn.pricing import Scored
-from bridle.learn.statistics import compared, log_tail, sign_test
+from bridle.learn.statistics import compare_scores, log_tail, sign_test
 from bridle.models import CrossFit
 from bridle.report import score
 from learning import Data
@@ -236,4 +236,4 @@ def test_what_is_held_out_is_not_learned_from() -> None:
     used = []
     plain = scored.held_out(lambda use: used.append(use) or [])  # type: ignore[func-returns-value]
     assert np.array_equal(np.sum([~use for use in used], axis=0), np.ones(len(X)))
-    assert compared(plain, scored.judge(scored.decode([])))["quality"].gain == 0
+    assert compare_scores(plain, scored.judge(scored.decode([])))["quality"].gain == 0

@@ -29,7 +29,7 @@ def tuned() -> TunedRules:
 
 
 def test_each_rule_gets_its_place() -> None:
-    title, exactly, wrong, before, idle = tuned().found
+    title, exactly, wrong, before, idle = tuned().tuned
     assert before.gold_breaks == 0 and before.choice == "hard" and not isinstance(before.rule, Soft)
     assert wrong.gold_breaks > 100 and wrong.choice == "off" and wrong.rule is None and wrong.effect is None
     assert exactly.choice in ("soft", "hard") and exactly.effect is not None and exactly.effect.gain > 0.02

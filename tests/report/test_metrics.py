@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from bridle.errors import LabelError
 from bridle.labels import UNTYPED, Scheme
 from bridle.report import scoring, segment_f1, sequence_accuracy, token_accuracy
-from bridle.report.metrics import COLUMNS, Counts, Scores, macro, micro, rows
+from bridle.report.metrics import Counts, Scores, macro, micro
 from bridle.report.scoring import score
 from strategies import random_labels, seeds
 
@@ -308,13 +308,13 @@ def test_tokens_by_counting(pairs: list[Pair]) -> None:
 # ---- for tables, JSON and streams -----------------------------------------------------------------------------------
 
 
-def test_rows_and_json() -> None:
+def test_json() -> None:
     s = score([["B-X", "O", "B-Y"]], [["B-X", "O", "O"]])
-    assert [dict(zip(COLUMNS, row, strict=True)) for row in rows(s)] == [
-        {"name": "X", "precision": 1.0, "recall": 1.0, "f1": 1.0, "correct": 1, "guessed": 1, "gold": 1},
-        {"name": "Y", "precision": 0.0, "recall": 0.0, "f1": 0.0, "correct": 0, "guessed": 0, "gold": 1},
-    ]
-    assert [row[0] for row in rows(s, of="labels")] == ["B-X", "B-Y", "O"]
+    assert s.to_dict()["by_type"] == {
+        "X": {"precision": 1.0, "recall": 1.0, "f1": 1.0, "correct": 1, "guessed": 1, "gold": 1},
+        "Y": {"precision": 0.0, "recall": 0.0, "f1": 0.0, "correct": 0, "guessed": 0, "gold": 1},
+    }
+    assert list(s.to_dict()["by_label"]) == ["B-X", "B-Y", "O"]
     value = json.loads(json.dumps(s.to_dict(), allow_nan=False))
     assert value == s.to_dict()
     assert value["segments"] == {
@@ -394,8 +394,6 @@ def test_labels_that_do_not_fit_the_scheme(scheme: str, label: str) -> None:
 def test_unknown_words() -> None:
     with pytest.raises(LabelError, match="unknown tagging scheme; got 'bio'"):
         score([], [], "bio")
-    with pytest.raises(LabelError, match="no such table"):
-        rows(score([], []), of="tokens")  # type: ignore[arg-type]
 
 
 def test_the_schemes_of_labels_are_known_here() -> None:

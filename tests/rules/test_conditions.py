@@ -309,9 +309,9 @@ def test_rules_on_columns_are_tuned_and_audited() -> None:
     model = CRF(features=["word[0]", "label[-1]"], c1=0, c2=0.1).fit(X * 4, Y * 4)
     rules = [r.parse(text) for text in RULES]
     audit = bridle.learn.audit_model(rules, model, X * 4, Y * 4)
-    assert [row.gold for row in audit.found] == [0.5, 0.5]
+    assert [row.gold for row in audit.audited] == [0.5, 0.5]
     tuned = bridle.learn.tune_rules(model, rules, X * 8, Y * 8)
-    assert len(tuned.found) == 2
+    assert len(tuned.tuned) == 2
 
 
 def test_inference_based_training_keeps_its_lists(folder: Path) -> None:

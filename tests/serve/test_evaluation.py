@@ -131,7 +131,7 @@ def test_every_scheme_and_any_rules_as_audit_finds_them() -> None:
         assert told.none is not None and told.all is not None and found.none is not None and found.all is not None
         assert (found.none.f1, found.all.f1) == (told.none.f1, told.all.f1)
         assert (found.none.accuracy, len(found.relaxed)) == (told.none.accuracy, told.all.relaxed)
-        for row in told.found:
+        for row in told.audited:
             one = found.rules[row.number]
             assert one.gold == round(6 * (1 - row.gold)) and one.plain == round(6 * (1 - (row.plain or 0.0)))
             assert one.alone is not None and row.alone is not None and one.alone.f1 == row.alone.f1

@@ -192,7 +192,7 @@ def _lines(loaded: Loaded, read: list[Line], found: TunedRules, data: list[str])
     if found.best == "tuned":
         yield f"# priced for model {found.fingerprint} on {where}; all right, against no rules: {found.gains['tuned']}"
     rows: _Rows = {(line.file, line.number): (line, None) for line in loaded.lines}
-    rows |= {(line.file, line.number): (line, one) for line, one in zip(read, found.found, strict=True)}
+    rows |= {(line.file, line.number): (line, one) for line, one in zip(read, found.tuned, strict=True)}
     inside = set(loaded.includes.values())
     asked = [file for file in loaded.texts if file not in inside]
     for file in asked:

@@ -1,4 +1,10 @@
-"""What single rules did to one labelling."""
+"""Why one labelling: the best one without the rules, the rules that changed it, and the price of each.
+
+    price of rule r = best score with all rules but r - best score with all rules
+
+So prices do not have to add up: if two rules require the same, each of them costs nothing. The time limit of the
+decoder is for decoding and all prices together; if it has none, prices may take PATIENCE, and so may alternatives.
+"""
 
 from __future__ import annotations
 
@@ -20,58 +26,30 @@ if TYPE_CHECKING:
     from bridle.decoding.decoder import Decoder
 
 
+PATIENCE = 10.0  # seconds
+GRACE = 0.02  # seconds after the deadline in which violations are still counted
 LEAST = 1e-12  # a smaller price is none
 
 
 @dataclass(frozen=True)
 class RuleEffect:
-    """What one rule did.
-
-    Attributes
-    ----------
-    rule : Rule
-        The rule.
-    broken_by_plain : int
-        How often the best labelling without rules violates it.
-    price : float
-        How much the score would rise without this rule, the others kept.
-    without : Decoding or None
-        The best labelling without it, if that is another one.
-    at : tuple of int
-        Positions that it changed, as far as that is known.
-    proved : bool
-        Is `price` proved? If not, a limit was reached first.
-    """
+    """The effect of one rule on a labelling."""
 
     rule: Rule
-    broken_by_plain: int
-    price: float
-    without: Decoding | None
-    at: tuple[int, ...] = ()
-    proved: bool = True
+    broken_by_plain: int  # how often the best labelling without rules violates it
+    price: float  # how much the score would rise without this rule, the others kept
+    without: Decoding | None  # the best labelling without it, if that is another one
+    at: tuple[int, ...] = ()  # positions that it changed, as far as that is known
+    proved: bool = True  # False: a limit was reached before the price was proved
 
 
 @dataclass(frozen=True)
 class Charge:
-    """The penalty of one soft rule that the best labelling violates.
-
-    Attributes
-    ----------
-    rule : Soft
-        The rule.
-    times : int
-        How often it is violated.
-    cost : float
-        Its penalty, once per sequence or per violation.
-    """
+    """The penalty of one soft rule that the best labelling violates."""
 
     rule: Soft
-    times: int
-    cost: float
-
-
-PATIENCE = 10.0  # seconds
-GRACE = 0.02  # seconds after the deadline in which violations are still counted
+    times: int  # how often it is violated
+    cost: float  # its penalty, once per sequence or per violation
 
 
 @dataclass(frozen=True)
@@ -134,21 +112,21 @@ class Explanation:
     @property
     def changed(self) -> list[int]:
         """Positions where the rules changed the label."""
-        return _apart(self.plain, self.best)
+        return _differ(self.plain, self.best)
 
     @property
     def charged(self) -> list[Charge]:
         """The penalty that each soft rule subtracted from the score, the highest first."""
-        found = [Charge(rule, v, rule.cost(v)) for rule, v in self.best.violated if isinstance(rule, Soft)]
-        return sorted(found, key=lambda charge: -charge.cost)
+        charges = [Charge(rule, v, rule.cost(v)) for rule, v in self.best.violated if isinstance(rule, Soft)]
+        return sorted(charges, key=lambda charge: -charge.cost)
 
     @cached_property
     def clash(self) -> tuple[Rule, ...]:
         """If no labelling obeys the hard rules: a minimal set of them that cannot hold together."""
         if not self.best.relaxed:
             return ()
-        found = infeasible_on(self.decoder, self.lattice, self.given).clash
-        return tuple(rule for rule in found if isinstance(rule, Rule))
+        clash = infeasible_on(self.decoder, self.lattice, self.given).clash
+        return tuple(rule for rule in clash if isinstance(rule, Rule))
 
     def alternatives(self, k: int = 5) -> list[Decoding]:
         """Return the next best labellings under the rules.
@@ -199,9 +177,9 @@ class Explanation:
         if k not in self._ranked:
             try:
                 limited = self.decoder.with_rules(self.decoder.rules, time_limit=_limit(self.decoder))
-                found = limited.k_best(self.lattice, k + 1, self.given)
-                others = [d for d in found if _apart(d, self.best)][:k]
-                why = "" if all(d.optimal for d in found) else "a limit was reached before all were found and proved"
+                best = limited.k_best(self.lattice, k + 1, self.given)
+                others = [d for d in best if _differ(d, self.best)][:k]
+                why = "" if all(d.optimal for d in best) else "a limit was reached before all were found and proved"
             except Infeasible:
                 others, why = [], "none: no labelling obeys the hard rules"
             except LimitReached:
@@ -211,7 +189,7 @@ class Explanation:
 
     @cached_property
     def _ranked(self) -> dict[int, tuple[list[Decoding], str]]:
-        """Alternatives by k: they can take longer than all the rest."""
+        """Alternatives by k, kept because they can take longer than all the rest."""
         return {}
 
     def probabilities(self, under: Literal["scores", "rules"] = "scores") -> Scores | None:
@@ -288,7 +266,7 @@ class Explanation:
         >>> why.svg(["one", "two"]).startswith("<svg")
         True
         """
-        from bridle.explain.words import trellis_of  # only who draws needs it
+        from bridle.explain.words import trellis_of  # imported only for drawing
         from bridle.report.trellis import draw_trellis
 
         return draw_trellis(trellis_of(self, tokens, k=k, gold=gold), show=show)
@@ -356,7 +334,7 @@ class Explanation:
 def explain(decoder: Decoder, lattice: Lattice, given: Mapping[str, Any] | None) -> Explanation:
     """Decode without rules, with all of them, and without each that could matter."""
     if decoder.on_infeasible == "skip":
-        decoder = decoder.with_rules(decoder.rules, on_infeasible="raise")  # why there is no labelling to explain
+        decoder = decoder.with_rules(decoder.rules, on_infeasible="raise")  # the error says why there is no labelling
     whole = Deadline.after(decoder.limits.time_limit)
     best = decoder.decode(lattice, given)
     plain = decoder.with_rules([], engine="viterbi", time_limit=whole.left).decode(lattice)
@@ -365,42 +343,44 @@ def explain(decoder: Decoder, lattice: Lattice, given: Mapping[str, Any] | None)
     broken = [0 if rule is None else rule.violations(plain.ids, decoder.labels, given) for rule in in_time]
     prices, effects = whole if whole.left is not None else Deadline.after(_limit(decoder)), list[RuleEffect]()
     for k, rule in enumerate(decoder.rules if any(broken) else ()):  # if it breaks none, it is the best without any
-        without = _found(decoder, decoder.rules[:k] + decoder.rules[k + 1 :], lattice, given, prices)
+        without = _decode_with(decoder, decoder.rules[:k] + decoder.rules[k + 1 :], lattice, given, prices)
         price = 0.0 if without is None else max(0.0, without.score - best.score)
         if (broken[k] and id(rule) not in given_up) or price > LEAST:
-            at = [] if without is None else _apart(without, best)
+            at = [] if without is None else _differ(without, best)
             proved = best.optimal and without is not None and without.optimal
             effects.append(RuleEffect(rule, broken[k], price, without if at else None, tuple(at), proved))
     effects.sort(key=lambda effect: -effect.price)
-    told = Explanation(plain, best, effects, decoder, lattice, given)
-    unplaced = set(told.changed).difference(*(effect.at for effect in effects))
-    return replace(told, effects=[_placed(effect, unplaced, told, prices) for effect in effects]) if unplaced else told
+    explanation = Explanation(plain, best, effects, decoder, lattice, given)
+    unplaced = set(explanation.changed).difference(*(effect.at for effect in effects))
+    if not unplaced:
+        return explanation
+    return replace(explanation, effects=[_placed(effect, unplaced, explanation, prices) for effect in effects])
 
 
-def _placed(effect: RuleEffect, places: set[int], told: Explanation, deadline: Deadline) -> RuleEffect:
-    """Some positions are changed whichever rule is left out, as two rules ask for the same: what does it do alone?"""
+def _placed(effect: RuleEffect, places: set[int], explanation: Explanation, deadline: Deadline) -> RuleEffect:
+    """Add positions that change whichever rule is left out, if the rule alone changes them too."""
     if not effect.broken_by_plain:
         return effect
-    alone = _found(told.decoder, [effect.rule], told.lattice, told.given, deadline)
+    alone = _decode_with(explanation.decoder, [effect.rule], explanation.lattice, explanation.given, deadline)
     if alone is None:
         return effect
-    return replace(effect, at=tuple(sorted({*effect.at, *places.intersection(_apart(told.plain, alone))})))
+    return replace(effect, at=tuple(sorted({*effect.at, *places.intersection(_differ(explanation.plain, alone))})))
 
 
 def _limit(decoder: Decoder) -> float | None:
-    """A time limit for a decoder that has no limit of its own."""
+    """Return a time limit for a decoder that has no limit of its own."""
     return PATIENCE if decoder.limits.time_limit is None and decoder.limits.max_states is None else None
 
 
-def _found(
+def _decode_with(
     decoder: Decoder, rules: Sequence[Rule], lattice: Lattice, given: Mapping[str, Any] | None, deadline: Deadline
 ) -> Decoding | None:
-    """The best labelling under other rules, unless a limit comes first."""
+    """Find the best labelling under other rules; None if a limit comes first."""
     with suppress(LimitReached):
         return None if deadline.passed() else decoder.with_rules(rules, time_limit=deadline.left).decode(lattice, given)
     return None
 
 
-def _apart(a: Decoding, b: Decoding) -> list[int]:
-    """Positions with different labels."""
+def _differ(a: Decoding, b: Decoding) -> list[int]:
+    """Return the positions with different labels."""
     return [int(t) for t in np.flatnonzero(a.ids != b.ids)]

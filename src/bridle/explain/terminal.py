@@ -9,7 +9,7 @@ rules              1               numbers of the rules that changed the label
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from rich.cells import cell_len, set_cell_size
@@ -21,19 +21,12 @@ from bridle.explain.explanation import Explanation
 from bridle.explain.impact import Impact
 from bridle.explain.words import (
     IMPACT_HEADS,
-    PRICE,
-    broken,
-    changed_spans,
-    difference,
+    broken_hard,
     gained,
     impact_rows,
-    no_bites,
     number,
-    places,
-    price,
-    proof,
+    sections,
     shares,
-    together,
     tokens_of,
     trellis_of,
 )
@@ -43,10 +36,11 @@ from bridle.report.trellis import FAINT, Column, Show, Trellis, columns, left_ou
 _LONGEST = 14  # cells of a token, and of a label
 _MOST = 20  # places that are listed
 _NUMBERS = {"", "price", "broken", "cost", "score", *IMPACT_HEADS[:-1]}  # columns of numbers
+_STYLES = {"without rules": "red", "with rules": "green"}
 
 
 def show_explanation(
-    told: Explanation,
+    explanation: Explanation,
     tokens: Sequence[str] | None,
     console: Console,
     *,
@@ -55,101 +49,60 @@ def show_explanation(
     show: Show = "changes",
     gold: Sequence[str] | None = None,
 ) -> None:
-    """Print the trellis and all that is to be said about it."""
-    texts = tokens_of(told, tokens)
+    """Print the trellis, the rules that changed labels, alternatives and the proof."""
+    texts = tokens_of(explanation, tokens)
     if name:
-        _say(console, name, "bold")
-    if told.best.relaxed:
-        _say(console, "No labelling obeys the hard rules. These contradict each other:", "bold red")
-        for rule in told.clash:
-            _say(console, f"  {rule}")
-        _say(console, "The labels below break hard rules the fewest times:")
-        for rule_text, times in broken(told):
-            _say(console, f"  {times}x  {rule_text}")
-    trellis = trellis_of(told, texts, k=k, gold=gold)
-    _trellis(trellis, console, show)
-    if gold is not None and told.changed:
-        _say(console, gained(told, gold))
-    found = changed_spans(told, texts)
-    if found:
-        _title(console, "where they differ")
-        table = _table("tokens", "text", "without rules", "with rules", "rules")
-        for p in found[:_MOST]:
-            table.add_row(
-                places(range(p.start, p.end)), _text(p.text), _text(p.before, "red"), _text(p.after, "green"), p.rules
-            )
-        console.print(table)
-        if len(found) > _MOST:
-            _say(console, f"and {len(found) - _MOST} more places")
-    _rules(told, console)
-    _alternatives(told, texts, console, k)
-    _title(console, "proof")
-    for word, text in proof(told):
-        _say(console, f"{word:<7} {text}")
-
-
-def _rules(told: Explanation, console: Console) -> None:
-    _title(console, "rules that changed labels")
-    if told.effects:
-        table = _table("", "price", "broken", "rule")
-        for n, effect in enumerate(told.effects, start=1):
-            times = f"{effect.broken_by_plain}x" if effect.broken_by_plain else ""
-            shared = f"  ({twins})" if (twins := together(told, effect)) else ""
-            table.add_row(str(n), price(effect), times, _text(f"{effect.rule}{shared}"))
-        console.print(table)
-        _say(console, PRICE, "dim")
-    else:
-        _say(console, no_bites(told))
-    if told.charged:
-        _title(console, "penalties of soft rules")
-        table = _table("cost", "broken", "rule")
-        for charge in told.charged:
-            table.add_row(number(charge.cost), f"{charge.times}x", _text(str(charge.rule)))
-        console.print(table)
-
-
-def _alternatives(told: Explanation, texts: list[str], console: Console, k: int) -> None:
-    others, missing = told.alternatives(k), told.alternatives_missing(k) if k else ""
-    if others or missing:
-        _title(console, "next best under the rules")
-    if others:
-        table = _table("score", "instead")
-        for d in others:
-            table.add_row(number(d.score - told.best.score), _text(difference(told.best, d, texts)))
-        console.print(table)
-    if missing:
-        _say(console, missing)
+        _print(console, name, "bold")
+    if explanation.best.relaxed:
+        _print(console, "No labelling obeys the hard rules. These contradict each other:", "bold red")
+        for rule in explanation.clash:
+            _print(console, f"  {rule}")
+        _print(console, "The labels below break hard rules the fewest times:")
+        for rule_text, times in broken_hard(explanation):
+            _print(console, f"  {times}  {rule_text}")
+    _print_trellis(trellis_of(explanation, texts, k=k, gold=gold), console, show)
+    if gold is not None and explanation.changed:
+        _print(console, gained(explanation, gold))
+    for section in sections(explanation, texts, k=k, most=_MOST):
+        _print_title(console, section.title)
+        if section.rows:
+            _print_table(console, section.heads, section.rows)
+        if section.note:
+            _print(console, section.note, "dim" if section.rows else "")
 
 
 def _text(text: str, style: str = "") -> Text:
-    """What came from users must not steer the terminal."""
+    """Make a text of users that cannot steer the terminal."""
     return Text(visible(text), style)
 
 
-def _say(console: Console, text: str, style: str = "") -> None:
+def _print(console: Console, text: str, style: str = "") -> None:
     console.print(_text(text, style), highlight=False)
 
 
-def _title(console: Console, text: str) -> None:
+def _print_title(console: Console, text: str) -> None:
     console.print()
-    _say(console, text, "bold")
+    _print(console, text, "bold")
 
 
-def _table(*heads: str, gap: int = 2) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, gap, 0, 0))
+def _print_table(console: Console, heads: Sequence[str], rows: Iterable[Sequence[str]], *, gap: int = 2) -> None:
+    shown = any(heads)
+    table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, gap, 0, 0), show_header=shown)
     for head in heads:
-        right = head in _NUMBERS
+        right = shown and head in _NUMBERS
         table.add_column(head, justify="right" if right else "left", no_wrap=right, overflow="fold")
-    return table
+    for row in rows:
+        table.add_row(*(_text(cell, _STYLES.get(head, "")) for head, cell in zip(heads, row, strict=True)))
+    console.print(table)
 
 
 # ---- the grid -------------------------------------------------------------------------------------------------------
 
 
-def _trellis(trellis: Trellis, console: Console, show: Show) -> None:
+def _print_trellis(trellis: Trellis, console: Console, show: Show) -> None:
     chosen = columns(trellis, show)
     if not chosen:
-        _say(console, "no tokens", "dim")
+        _print(console, "no tokens", "dim")
         return
     margin = max(cell_len(_fit(name)) for name in (*trellis.labels, "rules")) + 2
     widths = [_width(trellis, c) for c in chosen]
@@ -158,11 +111,11 @@ def _trellis(trellis: Trellis, console: Console, show: Show) -> None:
         for line in _block(trellis, [chosen[k] for k in some], [widths[k] for k in some], margin):
             line.rstrip()
             console.print(line, no_wrap=True, overflow="crop", highlight=False)
-    told = ["[ ] with rules", *(["( ) without rules"] if trellis.changed else []), f"numbers: {trellis.means}, %"]
+    legend = ["[ ] with rules", *(["( ) without rules"] if trellis.changed else []), f"numbers: {trellis.means}, %"]
     console.print()
     if missing := unseen(trellis, chosen):
-        _say(console, missing)
-    _say(console, "   ".join(told), "dim")
+        _print(console, missing)
+    _print(console, "   ".join(legend), "dim")
 
 
 def _width(trellis: Trellis, column: Column) -> int:
@@ -230,32 +183,25 @@ def _right(text: str, width: int) -> str:
 # ---- a data set -----------------------------------------------------------------------------------------------------
 
 
-def show_impact(found: Impact, ids: Sequence[Any], console: Console, *, look: str = "") -> None:
-    """Print what the rules did to a data set. look: how to look at one sequence."""
-    for line in shares(found):
-        _say(console, line)
-    if found.rules:
-        heads, body = impact_rows(found)
-        _title(console, "rules")
-        table = _table(*heads, gap=1)
-        for row in body:
-            table.add_row(*map(_text, row))
-        console.print(table)
-    told = [
-        ("most helped", [f"{ids[c.sequence]} ({c.gain:+d})" for c in found.helped]),
-        ("most hurt", [f"{ids[c.sequence]} ({c.gain:+d})" for c in found.hurt]),
-        ("most expensive", [f"{ids[c.sequence]} ({number(c.cost)})" for c in found.dearest]),
-        ("infeasible", [str(ids[b]) for b in found.relaxed]),
-        ("not proved", [str(ids[b]) for b in found.unproved]),
-        ("left out", [str(ids[b]) for b in found.unanswered]),
-    ]
-    if any(names for _, names in told):
-        _title(console, "sequences")
-        table = Table.grid(padding=(0, 2, 0, 0))
-        for what, names in told:
-            if names:
-                table.add_row(what, _text(", ".join(names[:5]) + (", ..." if len(names) > 5 else "")))
-        console.print(table)
+def show_impact(impact: Impact, ids: Sequence[Any], console: Console, *, look: str = "") -> None:
+    """Print what the rules did to a data set. look: the command that explains one sequence."""
+    for line in shares(impact):
+        _print(console, line)
+    if impact.rules:
+        _print_title(console, "rules")
+        _print_table(console, *impact_rows(impact), gap=1)
+    listed = {
+        "most helped": [f"{ids[c.sequence]} ({c.gain:+d})" for c in impact.helped],
+        "most hurt": [f"{ids[c.sequence]} ({c.gain:+d})" for c in impact.hurt],
+        "most expensive": [f"{ids[c.sequence]} ({number(c.cost)})" for c in impact.dearest],
+        "infeasible": [str(ids[b]) for b in impact.relaxed],
+        "not proved": [str(ids[b]) for b in impact.unproved],
+        "left out": [str(ids[b]) for b in impact.unanswered],
+    }
+    if any(listed.values()):
+        _print_title(console, "sequences")
+        cells = {title: ", ".join(names[:5]) + (", ..." if len(names) > 5 else "") for title, names in listed.items()}
+        _print_table(console, ["", ""], [(title, text) for title, text in cells.items() if text])
     if look:
         console.print()
         console.print(_text(f"explain one sequence: {look}", "dim"), soft_wrap=True)  # to be copied as a whole

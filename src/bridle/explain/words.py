@@ -1,9 +1,9 @@
-"""What there is to say about an explanation, as rows of plain values that a terminal, a page or JSON can hold."""
+"""Explanations and the impact of rules as rows of plain values, for terminals, pages, pictures and JSON."""
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -19,8 +19,9 @@ from bridle.report.trellis import Note, Trellis
 from bridle.rules.base import Soft
 
 IMPACT_HEADS = ("broken", "changed", "helped", "hurt", "tokens", "price", "charged", "rule")
-MOST = 12  # stretches, alternatives' differences, positions that are told one by one
-PRICE = "Price: how much the score would rise without this rule, the others kept. Prices do not have to add up."
+_PRICE = "Price: how much the score would rise without this rule, the others kept. Prices do not have to add up."
+_MOST = 12  # stretches of positions in a cell
+_PLACES = 4  # places in which an alternative differs
 
 
 class ChangedSpan(NamedTuple):
@@ -31,31 +32,73 @@ class ChangedSpan(NamedTuple):
     text: str
     before: str  # labels without rules
     after: str  # labels with rules
-    rules: str  # numbers, from 1, of the rules that bit there
+    rules: str  # numbers, from 1, of the rules that changed labels there
+
+
+class Section(NamedTuple):
+    """A titled table with a note below it, or the note alone."""
+
+    title: str
+    heads: Sequence[str] = ()
+    rows: Sequence[Sequence[str]] = ()
+    note: str = ""
+
+
+def sections(explanation: Explanation, tokens: Sequence[str], *, k: int, most: int) -> Iterator[Section]:
+    """Yield all that is said below the trellis. k: alternatives; most: places that are listed."""
+    spans = changed_spans(explanation, tokens)
+    if spans:
+        rows = [[places(range(s.start, s.end)), s.text, s.before, s.after, s.rules] for s in spans[:most]]
+        more = f"and {len(spans) - most:,} more places" if len(spans) > most else ""
+        yield Section("where the labels differ", ["tokens", "text", "without rules", "with rules", "rules"], rows, more)
+    effects = [
+        [str(n), price(effect), _times(effect.broken_by_plain), str(effect.rule), _where(explanation, effect)]
+        for n, effect in enumerate(explanation.effects, start=1)
+    ]
+    note = _PRICE if effects else _no_effects(explanation)
+    yield Section("rules that changed labels", ["", "price", "broken", "rule", "changed tokens"], effects, note)
+    if explanation.charged:
+        rows = [[number(charge.cost), _times(charge.times), str(charge.rule)] for charge in explanation.charged]
+        yield Section("penalties of soft rules", ["cost", "broken", "rule"], rows)
+    others, missing = explanation.alternatives(k), explanation.alternatives_missing(k) if k else ""
+    if others or missing:
+        best = explanation.best
+        rows = [[number(d.score - best.score), difference(best, d, tokens)] for d in others]
+        yield Section("next best under the rules", ["score", "instead"], rows, missing)
+    yield Section("proof", ["", ""], list(map(list, _proof(explanation))))
 
 
 def number(value: float) -> str:
-    """A score with four digits behind the point."""
+    """Format a score with four digits behind the point."""
     return f"{value:.4f}".replace("-0.0000", "0.0000")
 
 
 def price(effect: RuleEffect) -> str:
-    """The price of a rule; if a limit was reached before its proof, about what, or that nobody knows."""
+    """Format the price of a rule: "about" or "?" if a limit was reached before its proof."""
     if effect.proved:
         return number(effect.price)
     return f"about {number(effect.price)}" if effect.price > LEAST else "?"
 
 
-def together(told: Explanation, effect: RuleEffect) -> str:
-    """Which other rules ask for the same, so that to leave out this one alone changes nothing."""
+def _times(count: int) -> str:
+    return f"{count}x" if count else ""
+
+
+def together(explanation: Explanation, effect: RuleEffect) -> str:
+    """Name the rules that require the same, so that leaving out this rule alone changes nothing."""
     if effect.price > LEAST or not effect.proved:
         return ""
-    twins = [k for k, other in enumerate(told.effects, start=1) if other is not effect and {*other.at} & {*effect.at}]
+    others = enumerate(explanation.effects, start=1)
+    twins = [k for k, other in others if other is not effect and {*other.at} & {*effect.at}]
     return f"together with {', '.join(map(str, twins))}" if twins else ""
 
 
+def _where(explanation: Explanation, effect: RuleEffect) -> str:
+    return ", ".join(filter(None, (places(effect.at), together(explanation, effect))))
+
+
 def stretches(at: Sequence[int]) -> list[tuple[int, int]]:
-    """Positions as stretches of neighbours, the end one past the last.
+    """Group positions into stretches of neighbours, the end one past the last.
 
     >>> stretches([1, 2, 5])
     [(1, 3), (5, 6)]
@@ -65,245 +108,231 @@ def stretches(at: Sequence[int]) -> list[tuple[int, int]]:
 
 
 def places(at: Sequence[int]) -> str:
-    """Positions as text: 1-2, 5."""
-    told = [str(a) if b == a + 1 else f"{a}-{b - 1}" for a, b in stretches(at)]
-    return ", ".join([*told[:MOST], *(["..."] if len(told) > MOST else [])])
+    """Format positions: 1-2, 5."""
+    texts = [str(a) if b == a + 1 else f"{a}-{b - 1}" for a, b in stretches(at)]
+    return ", ".join([*texts[:_MOST], *(["..."] if len(texts) > _MOST else [])])
 
 
 def folded(labels: Sequence[str]) -> str:
-    """Labels as text, repeated ones once: A1 A1 A1 -> A1 x3."""
+    """Format labels, repeated ones once: A1 A1 A1 -> A1 x3."""
     cuts = [0, *(k + 1 for k, (a, b) in enumerate(pairwise(labels)) if a != b), len(labels)]
     return " ".join(labels[a] if b == a + 1 else f"{labels[a]} x{b - a}" for a, b in pairwise(cuts) if b > a)
 
 
-def changed_spans(told: Explanation, tokens: Sequence[str]) -> list[ChangedSpan]:
-    """Where the labelling with rules differs from the one without."""
-    found = stretches(told.changed)
-    starts = [a for a, _ in found]
-    bit: list[dict[str, None]] = [{} for _ in found]  # in order
-    for k, effect in enumerate(told.effects, start=1):
+def changed_spans(explanation: Explanation, tokens: Sequence[str]) -> list[ChangedSpan]:
+    """Return the places where the labelling with rules differs from the one without."""
+    spans = stretches(explanation.changed)
+    starts = [a for a, _ in spans]
+    rules: list[dict[str, None]] = [{} for _ in spans]  # in order
+    for k, effect in enumerate(explanation.effects, start=1):
         for t in effect.at:
             at = bisect_right(starts, t) - 1
-            if at >= 0 and t < found[at][1]:
-                bit[at][str(k)] = None
+            if at >= 0 and t < spans[at][1]:
+                rules[at][str(k)] = None
+    before, after = explanation.plain.labels, explanation.best.labels
     return [
-        ChangedSpan(
-            a,
-            b,
-            _shortened(tokens[a:b], 18),
-            folded(told.plain.labels[a:b]),
-            folded(told.best.labels[a:b]),
-            ", ".join(rules),
-        )
-        for (a, b), rules in zip(found, bit, strict=True)
+        ChangedSpan(a, b, _shortened(tokens[a:b], 18), folded(before[a:b]), folded(after[a:b]), ", ".join(numbers))
+        for (a, b), numbers in zip(spans, rules, strict=True)
     ]
 
 
 def difference(best: Decoding, other: Decoding, tokens: Sequence[str]) -> str:
-    """What another labelling has instead: 'my pearls' A2 x2 (not A1 x2)."""
+    """Format the labels of another labelling where it differs: 'my pearls' A2 x2 (not A1 x2)."""
     at = [t for t in range(len(best)) if best.ids[t] != other.ids[t]]
-    told = [
+    texts = [
         f"'{_shortened(tokens[a:b], 7)}' {folded(other.labels[a:b])} (not {folded(best.labels[a:b])})"
         for a, b in stretches(at)
     ]
-    more = f"; {len(told) - 4} more places" if len(told) > 4 else ""
-    return "; ".join(told[:4]) + more
+    more = f"; {len(texts) - _PLACES} more places" if len(texts) > _PLACES else ""
+    return "; ".join(texts[:_PLACES]) + more
 
 
 def _shortened(tokens: Sequence[str], most: int) -> str:
-    """Tokens as text; of many, the first and the last."""
+    """Join tokens; of many, the first and the last."""
     half = most // 2
     return " ".join(tokens if len(tokens) <= most else [*tokens[:half], "...", *tokens[-half:]])
 
 
-def no_bites(told: Explanation) -> str:
-    """What to say if no rule changed the labels."""
-    if not told.decoder.rules:
+def _no_effects(explanation: Explanation) -> str:
+    if not explanation.decoder.rules:
         return "none: there are no rules"
-    if told.best.relaxed:
+    if explanation.best.relaxed:
         return "none: these are the labels that the scores alone prefer"
     return "none: the best labels by scores alone obey all rules"
 
 
-def proof(told: Explanation) -> list[tuple[str, str]]:
-    """Score, bound and engine, each with what it means."""
-    best, plan = told.best, told.decoder.plan
-    cost = f"; the rules cost {number(told.cost)}" if told.decoder.rules else ""
+def _proof(explanation: Explanation) -> list[tuple[str, str]]:
+    """Return score, bound and engine, each with its meaning."""
+    best, plain, plan = explanation.best, explanation.plain, explanation.decoder.plan
+    cost = f"; the rules cost {number(explanation.cost)}" if explanation.decoder.rules else ""
     which = "with as few violations of hard rules" if best.relaxed else "under the rules"
     proved = f"no labelling {which} scores higher: proved optimal"
-    held = proved if best.optimal else "not proved: a limit was reached first"
     return [
-        ("score", f"{number(best.score)} with rules, {number(told.plain.score)} without{cost}"),
-        ("bound", f"{number(best.bound)}: {held}"),
+        ("score", f"{number(best.score)} with rules, {number(plain.score)} without{cost}"),
+        ("bound", f"{number(best.bound)}: {proved if best.optimal else 'not proved: a limit was reached first'}"),
         ("engine", f"{best.engine} ({plan.why})" if best.engine == plan.engine else best.engine),
     ]
 
 
-def broken(told: Explanation) -> list[tuple[str, int]]:
-    """Hard rules that a relaxed labelling breaks, with how often."""
-    return [(str(rule), times) for rule, times in told.best.violated if not isinstance(rule, Soft)]
+def broken_hard(explanation: Explanation) -> list[tuple[str, str]]:
+    """Return the hard rules that a relaxed labelling breaks, with how often."""
+    violated = explanation.best.violated
+    return [(str(rule), _times(count)) for rule, count in violated if not isinstance(rule, Soft)]
 
 
-def to_dict(told: Explanation, tokens: Sequence[str], k: int) -> dict[str, Any]:
-    """For JSON."""
-    return {
-        "tokens": list(tokens),
-        "plain": told.plain.to_dict(),
-        "best": told.best.to_dict(),
-        "cost": told.cost,
-        "changed": told.changed,
-        "effects": [
-            {
-                "rule": str(b.rule),
-                "broken_by_plain": b.broken_by_plain,
-                "price": b.price,
-                "proved": b.proved,
-                "at": list(b.at),
-                "without": None if b.without is None else b.without.labels,
-            }
-            for b in told.effects
-        ],
-        "charged": [{"rule": str(c.rule), "times": c.times, "cost": c.cost} for c in told.charged],
-        "alternatives": [d.to_dict() for d in told.alternatives(k)],
-        "alternatives_missing": told.alternatives_missing(k),
-        "clash": [str(rule) for rule in told.clash],
-        "engine": told.best.engine,
-        "why": told.decoder.plan.why,
-    }
-
-
-# ---- of a data set --------------------------------------------------------------------------------------------------
-
-
-def shares(found: Impact) -> list[str]:
-    """What the rules did together, in sentences."""
-    read = f"{_many(found.sequences)}, {_many(found.tokens, 'token')}."
-    if not found.rules:
-        right = [] if found.right is None else [f"Tokens right: {_percent(found.right, found.tokens)}."]
-        return [f"{read} Pass --rules FILE to see the effect of rules.", *right]
-    changed = sum(c.tokens for c in found.changes)
-    told = [
-        f"{read} The rules changed {_many(len(found.changes))} "
-        f"({_percent(len(found.changes), found.sequences)}) and {_many(changed, 'token')} "
-        f"({_percent(changed, found.tokens)})."
-    ]
-    if found.right is not None and found.right_plain is not None:
-        helped, hurt = len(found.helped), len(found.hurt)
-        told.append(
-            f"Tokens right: {_percent(found.right_plain, found.tokens)} without rules, "
-            f"{_percent(found.right, found.tokens)} with them ({found.right - found.right_plain:+,}). "
-            f"Helped {_many(helped)}, hurt {hurt:,}, neither {len(found.changes) - helped - hurt:,}."
-        )
-    if found.relaxed:
-        told.append(f"In {_many(len(found.relaxed))} no labelling obeys the hard rules: relaxed.")
-    if found.unproved:
-        told.append(f"In {_many(len(found.unproved))} a limit was reached before the proof; better labels may exist.")
-    if found.unanswered:
-        missing = _many(len(found.unanswered))
-        told.append(f"Left out: {missing} in which a limit was reached before any labelling was found.")
-    return told
-
-
-def _many(count: int, what: str = "sequence") -> str:
-    return f"{count:,} {what}{'' if count == 1 else 's'}"
-
-
-def impact_rows(found: Impact) -> tuple[list[str], list[list[str]]]:
-    """Heads and rows of the table of rules; what nobody knows, and what no rule did, has no column."""
-    body = [
-        [
-            _count(t.broken),
-            _count(t.changed),
-            _count(t.helped),
-            _count(t.hurt),
-            f"{t.tokens:+,}" if t.tokens else "",
-            _impact_price(t),
-            f"{t.charged:,.2f}" if t.charged else "",
-            str(t.rule),
-        ]
-        for t in found.rules
-    ]
-    kept = [c for c in range(len(IMPACT_HEADS)) if IMPACT_HEADS[c] == "rule" or any(row[c] for row in body)]
-    return [IMPACT_HEADS[c] for c in kept], [[row[c] for c in kept] for row in body]
-
-
-def _impact_price(impact: RuleImpact) -> str:
-    if impact.unproved:
-        return f"about {impact.price:,.2f}" if impact.price else "?"
-    return f"{impact.price:,.2f}" if impact.price else ""
-
-
-def gained(told: Explanation, gold: Sequence[str]) -> str:
-    """Did the rules help?"""
-    before, after = (sum(a == b for a, b in zip(d.labels, gold, strict=True)) for d in (told.plain, told.best))
+def gained(explanation: Explanation, gold: Sequence[str]) -> str:
+    """Say whether the rules helped."""
+    labellings = explanation.plain.labels, explanation.best.labels
+    before, after = (sum(a == b for a, b in zip(labels, gold, strict=True)) for labels in labellings)
     word = "helped" if after > before else "hurt" if after < before else "made no difference"
     return f"Of {len(gold)} tokens {before} are right without rules and {after} with them: the rules {word}."
 
 
-def _percent(part: int, whole: int) -> str:
-    return f"{part / whole:.1%}" if whole else "0.0%"
+def to_dict(explanation: Explanation, tokens: Sequence[str], k: int) -> dict[str, Any]:
+    """Convert to what JSON can hold."""
+    return {
+        "tokens": list(tokens),
+        "plain": explanation.plain.to_dict(),
+        "best": explanation.best.to_dict(),
+        "cost": explanation.cost,
+        "changed": explanation.changed,
+        "effects": [
+            {
+                "rule": str(effect.rule),
+                "broken_by_plain": effect.broken_by_plain,
+                "price": effect.price,
+                "proved": effect.proved,
+                "at": list(effect.at),
+                "without": None if effect.without is None else effect.without.labels,
+            }
+            for effect in explanation.effects
+        ],
+        "charged": [{"rule": str(c.rule), "times": c.times, "cost": c.cost} for c in explanation.charged],
+        "alternatives": [d.to_dict() for d in explanation.alternatives(k)],
+        "alternatives_missing": explanation.alternatives_missing(k),
+        "clash": [str(rule) for rule in explanation.clash],
+        "engine": explanation.best.engine,
+        "why": explanation.decoder.plan.why,
+    }
 
 
-def _count(value: int | None) -> str:
-    return f"{value:,}" if value else ""
+# ---- the trellis ----------------------------------------------------------------------------------------------------
 
 
-def tokens_of(told: Explanation, tokens: Sequence[str] | None) -> list[str]:
-    """The tokens: as passed, as given to the rules, or their positions."""
-    n = len(told.best)
-    found = tokens if tokens is not None else (told.given or {}).get("tokens")
-    if found is None:
+def tokens_of(explanation: Explanation, tokens: Sequence[str] | None) -> list[str]:
+    """Return the tokens: as passed, as given to the rules, or their positions."""
+    n = len(explanation.best)
+    texts = tokens if tokens is not None else (explanation.given or {}).get("tokens")
+    if texts is None:
         return [str(t) for t in range(n)]
-    if isinstance(found, str) or len(found) != n:
+    if isinstance(texts, str) or len(texts) != n:
         raise LabelError(
             "tokens do not fit the labelling",
-            got=shown(found) if isinstance(found, str) else len(found),
+            got=shown(texts) if isinstance(texts, str) else len(texts),
             wanted=f"a list of {n} texts",
             cause="Pass one text per position. Do the tokens belong to another sequence?",
         )
-    return [str(token) for token in found]
+    return [str(token) for token in texts]
 
 
 def trellis_of(
-    told: Explanation, tokens: Sequence[str] | None = None, *, k: int = 5, gold: Sequence[str] | None = None
+    explanation: Explanation, tokens: Sequence[str] | None = None, *, k: int = 5, gold: Sequence[str] | None = None
 ) -> Trellis:
-    """What there is to draw. k: alternatives whose labels are to be seen."""
-    sure = told.probabilities()
-    shade = _scaled(np.asarray(told.lattice.unary, dtype=np.float64)) if sure is None else sure
-    notes = [
-        Note(str(effect.rule), f"{_broken(effect.broken_by_plain)}price {price(effect)}", effect.at)
-        for effect in told.effects
-    ]
+    """Make the trellis to draw. k: alternatives whose labels are shown."""
+    marginals = explanation.probabilities()
+    shade = _normalised(np.asarray(explanation.lattice.unary, dtype=np.float64)) if marginals is None else marginals
+    notes = []
+    for effect in explanation.effects:
+        broken = f"broken {effect.broken_by_plain}x without rules, " if effect.broken_by_plain else ""
+        notes.append(Note(str(effect.rule), f"{broken}price {price(effect)}", effect.at))
     return Trellis(
-        tokens=tokens_of(told, tokens),
-        labels=told.decoder.labels,
+        tokens=tokens_of(explanation, tokens),
+        labels=explanation.decoder.labels,
         shade=shade.tolist(),
-        plain=told.plain.ids.tolist(),
-        best=told.best.ids.tolist(),
-        others=[d.ids.tolist() for d in told.alternatives(k)],
+        plain=explanation.plain.ids.tolist(),
+        best=explanation.best.ids.tolist(),
+        others=[d.ids.tolist() for d in explanation.alternatives(k)],
         notes=notes,
         gold=None if gold is None else list(gold),
-        tell=partial(_told, told),
-        means="how good by its own score" if sure is None else "how probable without rules",
+        tell=partial(_hover_text, explanation),
+        means="how good by its own score" if marginals is None else "how probable without rules",
     )
 
 
-def _broken(times: int) -> str:
-    return f"broken {times}x without rules, " if times else ""
-
-
-def _scaled(unary: Scores) -> Scores:
+def _normalised(unary: Scores) -> Scores:
     """(n, m) from 0 to 1: each position's own scores as probabilities."""
     top = np.max(unary, axis=1, keepdims=True, initial=-np.inf)
     raised = np.exp(unary - np.where(np.isfinite(top), top, 0.0))
     return np.asarray(raised / np.maximum(raised.sum(axis=1, keepdims=True), 1e-300), dtype=np.float64)
 
 
-def _told(told: Explanation, t: int, y: int) -> str:
-    """The text on hover. Without hover, nobody waits for the probabilities under the rules."""
-    score, sure = told.lattice.unary[t, y], told.probabilities()
-    under = told.probabilities("rules") if told.decoder.rules else None
+def _hover_text(explanation: Explanation, t: int, y: int) -> str:
+    """Describe label y at position t. Probabilities under the rules are computed only when this is called."""
+    score, plain = explanation.lattice.unary[t, y], explanation.probabilities()
+    under = explanation.probabilities("rules") if explanation.decoder.rules else None
     parts = [f"score {score:.4f}" if np.isfinite(score) else "impossible"]
-    parts += [] if sure is None else [f"{sure[t, y]:.1%} without rules"]
+    parts += [] if plain is None else [f"{plain[t, y]:.1%} without rules"]
     parts += [] if under is None else [f"{under[t, y]:.1%} with rules"]
     return ", ".join(parts)
+
+
+# ---- a data set -----------------------------------------------------------------------------------------------------
+
+
+def shares(impact: Impact) -> list[str]:
+    """Say in sentences what the rules did together."""
+    size = f"{_many(impact.sequences)}, {_many(impact.tokens, 'token')}."
+    if not impact.rules:
+        right = [] if impact.right is None else [f"Tokens right: {_percent(impact.right, impact.tokens)}."]
+        return [f"{size} Pass --rules FILE to see the effect of rules.", *right]
+    changed = sum(change.tokens for change in impact.changes)
+    sentences = [
+        f"{size} The rules changed {_many(len(impact.changes))} "
+        f"({_percent(len(impact.changes), impact.sequences)}) and {_many(changed, 'token')} "
+        f"({_percent(changed, impact.tokens)})."
+    ]
+    if impact.right is not None and impact.right_plain is not None:
+        helped, hurt = len(impact.helped), len(impact.hurt)
+        sentences.append(
+            f"Tokens right: {_percent(impact.right_plain, impact.tokens)} without rules, "
+            f"{_percent(impact.right, impact.tokens)} with them ({impact.right - impact.right_plain:+,}). "
+            f"Helped {_many(helped)}, hurt {hurt:,}, neither {len(impact.changes) - helped - hurt:,}."
+        )
+    for numbers, text in (
+        (impact.relaxed, "In {} no labelling obeys the hard rules: relaxed."),
+        (impact.unproved, "In {} a limit was reached before the proof; better labels may exist."),
+        (impact.unanswered, "Left out: {} in which a limit was reached before any labelling was found."),
+    ):
+        if numbers:
+            sentences.append(text.format(_many(len(numbers))))
+    return sentences
+
+
+def _many(count: int, noun: str = "sequence") -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def _percent(part: int, whole: int) -> str:
+    return f"{part / whole:.1%}" if whole else "0.0%"
+
+
+def impact_rows(impact: Impact) -> tuple[list[str], list[list[str]]]:
+    """Return heads and rows of the table of rules; columns without a figure are left out."""
+    body = [
+        [
+            *(f"{count:,}" if count else "" for count in (rule.broken, rule.changed, rule.helped, rule.hurt)),
+            f"{rule.tokens:+,}" if rule.tokens else "",
+            _impact_price(rule),
+            f"{rule.charged:,.2f}" if rule.charged else "",
+            str(rule.rule),
+        ]
+        for rule in impact.rules
+    ]
+    kept = [c for c in range(len(IMPACT_HEADS)) if IMPACT_HEADS[c] == "rule" or any(row[c] for row in body)]
+    return [IMPACT_HEADS[c] for c in kept], [[row[c] for c in kept] for row in body]
+
+
+def _impact_price(rule: RuleImpact) -> str:
+    if rule.unproved:
+        return f"about {rule.price:,.2f}" if rule.price else "?"
+    return f"{rule.price:,.2f}" if rule.price else ""

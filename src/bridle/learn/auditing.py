@@ -1,24 +1,16 @@
-"""What each rule is worth: how often gold obeys it, how often a model does, and what it does to the model's labels.
+"""The audit of rules: how often gold and a model obey each rule, and what each rule does to the model's labels.
 
-    none   plain decoding                    alone[r]    plain decoding + rule r
-    all    decoding with all rules           without[r]  decoding with all rules but r
-    gain of r alone = alone[r] - none        gain of r among all = all - without[r]      (F1 of segments, tokens right)
+    gain of r alone = F1 with r only - F1 without rules        gain of r among all = F1 with all - F1 with all but r
 
-    B sequences (b)    R rules (r)
-
-A rule can change a sequence only if the plain labelling breaks one of the rules that are on: if it breaks none, it is
-still the best. So only these are decoded (trials.py) and counted again, which makes R + R decodings of a corpus cheap.
-Hard rules that no labelling obeys are relaxed to the fewest violations; the result says how many sequences did so.
+A rule changes a sequence only if the plain labelling breaks a rule, so only such sequences are decoded (trials.py).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
-
-import numpy as np
 
 from bridle.arrays import Ints, ranges
 from bridle.decoding.problem import offsets_of
@@ -32,82 +24,44 @@ from bridle.models.checks import all_known, labellings_of, one_of
 from bridle.models.tagger import Tagger
 from bridle.report.plots import draw_bars
 from bridle.report.sequences import GoldCounts
+from bridle.report.text import aligned
 from bridle.rules.base import Rule, Soft
 from bridle.rules.order import Before, FirstBefore
 
 COLUMNS = (
-    "rule",
-    "kind",
-    "gold",
-    "plain",
-    "alone_f1",
-    "alone_accuracy",
-    "alone_relaxed",
-    "among_f1",
-    "among_accuracy",
-    "without_relaxed",
+    *("rule", "kind", "gold", "plain", "alone_f1", "alone_accuracy", "alone_relaxed"),
+    *("among_f1", "among_accuracy", "without_relaxed"),
 )
-_HEADS = ("in gold", "plain", "F1 alone", "tokens alone", "F1 among", "tokens among", "relaxed", "rule")
+_HEADS = ["in gold", "plain", "F1 alone", "tokens alone", "F1 among", "tokens among", "relaxed", "rule"]
+_OFTEN, _BETTER = 0.05, 0.05  # shares of the sequences for a hint: the rule is broken; the other rule holds in more
+
+Labellings = Sequence[Sequence[str]]
 
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """How good some labellings are.
-
-    Attributes
-    ----------
-    accuracy : float
-        Share of right tokens.
-    f1 : float
-        F1 of segments.
-    relaxed : int
-        Number of sequences in which no labelling obeys the hard rules.
-    """
+    """Measures of labellings: token accuracy, F1 of segments, and sequences that no labelling under the rules fits."""
 
     accuracy: float
     f1: float
     relaxed: int = 0
 
-    def to_dict(self) -> dict[str, float]:
-        """Convert to what JSON can hold.
-
-        Returns
-        -------
-        dict
-            Figures by name; shares, not percent.
-        """
-        return {"accuracy": self.accuracy, "f1": self.f1, "relaxed": self.relaxed}
-
 
 @dataclass(frozen=True, slots=True)
-class Row:
-    """What one rule is worth.
-
-    Attributes
-    ----------
-    rule : Rule
-        The rule.
-    number : int
-        Its place among the rules, from 0.
-    gold : float
-        Share of the sequences in which gold obeys it.
-    plain : float or None
-        Share in which the model does without rules; None without scores or guesses.
-    alone, without : Figures or None
-        Decoding with this rule only, and with all rules but this one; None without scores.
-    """
+class AuditedRule:
+    """A rule with its figures; those of decoding are None without scores."""
 
     rule: Rule
-    number: int
-    gold: float
-    plain: float | None = None
-    alone: Figures | None = None
-    without: Figures | None = None
+    number: int  # its place among the rules, from 0
+    gold: float  # share of the sequences in which gold obeys it
+    plain: float | None = None  # ... in which the labels without rules do
+    alone: Figures | None = None  # decoding with this rule only
+    without: Figures | None = None  # decoding with all rules but this one
 
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """What rules are worth; `audit` returns it.
+    """Figures about rules; `audit` returns it.
 
     Attributes
     ----------
@@ -115,15 +69,15 @@ class Audit:
         Number of sequences.
     scheme : str or None
         Tagging scheme of the segments.
-    found : tuple of Row
-        A row per rule, those that gain most first.
+    audited : tuple of AuditedRule
+        A row per rule, those that gain most first: `rule`, `number`, `gold`, `plain`, `alone` and `without`.
     none, all : Figures or None
-        Decoding without rules, and with all of them; None without scores.
+        Decoding without rules, and with all of them: `accuracy`, `f1`, `relaxed`. None without scores.
     """
 
     sequences: int
     scheme: str | None
-    found: tuple[Row, ...]
+    audited: tuple[AuditedRule, ...]
     none: Figures | None = None
     all: Figures | None = None
 
@@ -143,10 +97,12 @@ class Audit:
                 "soft" if isinstance(row.rule, Soft) else "hard",
                 row.gold,
                 row.plain,
-                *gain(self.none, row.alone, row.alone),
-                *gain(row.without, self.all, row.without),
+                *_gains(self.none, row.alone),
+                None if row.alone is None else row.alone.relaxed,
+                *_gains(row.without, self.all),
+                None if row.without is None else row.without.relaxed,
             )
-            for row in self.found
+            for row in self.audited
         ]
 
     def to_dict(self) -> dict[str, Any]:
@@ -160,8 +116,8 @@ class Audit:
         return {
             "sequences": self.sequences,
             "scheme": self.scheme,
-            "none": None if self.none is None else self.none.to_dict(),
-            "all": None if self.all is None else self.all.to_dict(),
+            "none": None if self.none is None else asdict(self.none),
+            "all": None if self.all is None else asdict(self.all),
             "rules": [dict(zip(COLUMNS, row, strict=True)) for row in self.rows()],
         }
 
@@ -173,21 +129,19 @@ class Audit:
         list of str
             Lines of text: shares in percent, gains in points. Empty columns are left out.
         """
-        text = [f"{self.sequences:,} sequences, {len(self.found)} rules"]
+        text = [f"{self.sequences:,} sequences, {len(self.audited)} rules"]
         for name, figures in (("no rules", self.none), ("all rules", self.all)):
             if figures is not None:
                 relaxed = f", {figures.relaxed:,} sequences relaxed" if figures.relaxed else ""
                 text.append(f"{name + ':':<11}{figures.accuracy:.2%} of the tokens right, F1 {figures.f1:.2%}{relaxed}")
-        body = [
-            [_percent(gold), _percent(plain), *map(_points, (f1, accuracy, among, tokens)), _count(relaxed), rule]
-            for rule, _, gold, plain, f1, accuracy, relaxed, among, tokens, _ in self.rows()
-        ]
-        shown = [c for c in range(len(_HEADS)) if any(row[c] for row in body)]  # nothing to say: no column
-        widths = [max(len(_HEADS[c]), *(len(row[c]) for row in body)) for c in shown]
-        for row in [_HEADS, *body] if body else []:
-            cells = [row[c].rjust(w) for c, w in zip(shown[:-1], widths, strict=False)]
-            text.append("  ".join([*cells, row[-1]]))
-        return text
+        body = []
+        for rule, _, gold, plain, f1, accuracy, relaxed, among, tokens, _ in self.rows():
+            shares = ["" if share is None else f"{share:.1%}" for share in (gold, plain)]
+            points = ["" if gain is None else f"{100 * gain:+.2f}" for gain in (f1, accuracy, among, tokens)]
+            body.append([*shares, *points, str(relaxed or ""), rule])
+        shown = [c for c in range(len(_HEADS)) if any(row[c] for row in body)]
+        table = [[row[c] for c in shown] for row in (_HEADS, *body)] if body else []
+        return text + aligned(table, left=[len(shown) - 1])
 
     def gains(self) -> list[tuple[str, float]]:
         """List the gains that `plot` draws.
@@ -199,8 +153,8 @@ class Audit:
             gold that obeys it, in percent.
         """
         if self.none is None:
-            return [(str(row.rule), 100 * row.gold) for row in self.found]
-        return [(str(row.rule), 100 * (row.alone.f1 - self.none.f1)) for row in self.found if row.alone is not None]
+            return [(str(row.rule), 100 * row.gold) for row in self.audited]
+        return [(str(row.rule), 100 * (row.alone.f1 - self.none.f1)) for row in self.audited if row.alone is not None]
 
     def plot(self, path: str | Path) -> None:
         """Draw the gains as bars. It needs matplotlib.
@@ -218,26 +172,10 @@ class Audit:
         draw_bars(path, self.gains(), "gold obeys, %" if self.none is None else "gain of F1 when added alone, points")
 
 
-def gain(before: Figures | None, after: Figures | None, told: Figures | None) -> tuple[Any, Any, Any]:
-    """The gain of F1 and of accuracy, and how many sequences of `told` were relaxed. None: there are no figures."""
-    if before is None or after is None or told is None:
-        return None, None, None
-    return after.f1 - before.f1, after.accuracy - before.accuracy, told.relaxed
-
-
-def _percent(share: float | None) -> str:
-    return "" if share is None else f"{share:.1%}"
-
-
-def _points(gain: float | None) -> str:
-    return "" if gain is None else f"{100 * gain:+.2f}"
-
-
-def _count(number: int | None) -> str:
-    return str(number or "")
-
-
-Labellings = Sequence[Sequence[str]]
+def _gains(before: Figures | None, after: Figures | None) -> tuple[float, float] | tuple[None, None]:
+    if before is None or after is None:
+        return None, None
+    return after.f1 - before.f1, after.accuracy - before.accuracy
 
 
 def audit(
@@ -292,9 +230,9 @@ def audit(
     --------
     >>> from bridle import Labels, Lattice, rules
     >>> from bridle.learn import audit
-    >>> found = audit([rules.at_most(1, of="A")], [["A", "B", "B"]], Labels(["A", "B"]),
-    ...               lattices=[Lattice([[2, 0], [0, 2], [1, 0]])])
-    >>> print(*found.lines(), sep="\\n")
+    >>> result = audit([rules.at_most(1, of="A")], [["A", "B", "B"]], Labels(["A", "B"]),
+    ...                lattices=[Lattice([[2, 0], [0, 2], [1, 0]])])
+    >>> print(*result.lines(), sep="\\n")
     1 sequences, 1 rules
     no rules:  66.67% of the tokens right, F1 40.00%
     all rules: 100.00% of the tokens right, F1 100.00%
@@ -305,27 +243,54 @@ def audit(
     rules = list(rules)
     if lattices is not None and guesses is not None:
         raise LatticeError("`lattices` and `guesses` cannot be combined", got="both", wanted="one of them")
-    in_gold = violations(rules, gold, widened(labels, gold), given, threads=threads) > 0
-    count = len(in_gold)
-    kept = (1 - in_gold.mean(axis=0) if count else np.ones(len(rules))).tolist()
-    if lattices is None:
-        obeys: list[Any] = [None] * len(rules)
-        if guesses is not None:
-            _same_lengths(gold, guesses)
-            broken = violations(rules, guesses, widened(labels, guesses), given, threads=threads) > 0
-            obeys = (1 - broken.mean(axis=0)).tolist() if count else [1.0] * len(rules)
-        rows = [Row(rule, r, kept[r], obeys[r]) for r, rule in enumerate(rules)]
-        return Audit(count, labels.scheme, tuple(sorted(rows, key=lambda row: -row.gold)))
-    figures = _Figures(rules, gold, labels, given, lattices, {"threads": threads, **options})
-    everything = list(range(len(rules)))
-    none, full, broken = figures.of([]), figures.of(everything), figures.trials.broken
+
+    def shares_obeying(labellings: Labellings) -> list[float]:
+        broken = violations(rules, labellings, widened(labels, labellings), given, threads=threads) > 0
+        return (1 - broken.mean(axis=0)).tolist() if len(broken) else [1.0] * len(rules)
+
+    in_gold = shares_obeying(gold)
+    if lattices is not None:
+        counts = gold_counts(gold, labels, lattices)
+        plain = plain_ids(labels, lattices, threads=threads, options=options)
+        trials = Trials(rules, labels, lattices, given, plain, threads=threads, options=options)
+        return _audit_trials(trials, counts, labels, in_gold, leave_out)
+    in_guesses: Sequence[float | None] = [None] * len(rules)
+    if guesses is not None:
+        if list(map(len, gold)) != list(map(len, guesses)):
+            raise LabelError(
+                "guesses do not fit gold",
+                got=f"{len(guesses)} labellings of other lengths",
+                wanted=f"{len(gold)}, each as long as that of gold",
+                cause="Are both from the same input?",
+            )
+        in_guesses = shares_obeying(guesses)
+    rows = [AuditedRule(rule, r, in_gold[r], in_guesses[r]) for r, rule in enumerate(rules)]
+    return Audit(len(gold), labels.scheme, tuple(sorted(rows, key=lambda row: -row.gold)))
+
+
+def _audit_trials(
+    trials: Trials, counts: GoldCounts, labels: Labels, in_gold: Sequence[float], leave_out: Literal["each", "none"]
+) -> Audit:
+    """Decode with each rule alone and with all others."""
+    base, everything = counts.counts(trials.plain), list(range(len(trials.rules)))
+
+    def figures_of(chosen: list[int]) -> Figures:
+        trial = trials.best(chosen)
+        accuracy, f1, _ = counts.shares(changed_sum(counts, base, trial))
+        return Figures(accuracy, f1, int(trial.relaxed.sum()))
+
+    none, full = figures_of([]), figures_of(everything)
     rows = []
-    for r, rule in enumerate(rules):
-        others = [k for k in everything if k != r]
-        without = figures.of(others) if leave_out == "each" else None
-        obeyed = float(1 - broken[:, r].mean()) if count else 1.0
-        rows.append(Row(rule, r, kept[r], obeyed, figures.of([r]), without))
-    return Audit(count, labels.scheme, tuple(sorted(rows, key=lambda row: _worth(row, none, full))), none, full)
+    for r, rule in enumerate(trials.rules):
+        without = figures_of([k for k in everything if k != r]) if leave_out == "each" else None
+        obeyed = float(1 - trials.broken[:, r].mean()) if len(counts) else 1.0
+        rows.append(AuditedRule(rule, r, in_gold[r], obeyed, figures_of([r]), without))
+
+    def worth(row: AuditedRule) -> tuple[float, ...]:
+        gains = (*_gains(none, row.alone), *_gains(row.without, full))
+        return (*(-(gain or 0.0) for gain in gains), -row.gold, row.number)
+
+    return Audit(len(counts), labels.scheme, tuple(sorted(rows, key=worth)), none, full)
 
 
 def audit_model(
@@ -368,89 +333,39 @@ def audit_model(
     return audit(rules, gold, model.labels_, given=known, lattices=lattices, threads=threads, **options)
 
 
-def _worth(row: Row, none: Figures, everything: Figures) -> tuple[float, ...]:
-    """Sorts the best first: gain alone, then gain among all, F1 before tokens, then what gold obeys more."""
-    gains = [gain(none, row.alone, row.alone)[:2], gain(row.without, everything, row.without)[:2]]
-    return (*(-(one or 0.0) for pair in gains for one in pair), -row.gold, row.number)
-
-
 def widened(labels: Labels, labellings: Sequence[Sequence[str | None]]) -> Labels:
-    """Labels with those that only these labellings have."""
-    extra = sorted({name for one in labellings for name in one if isinstance(name, str)} - set(labels.names))
+    """Add the labels that only these labellings have."""
+    extra = sorted({name for names in labellings for name in names if isinstance(name, str)} - set(labels.names))
     return Labels([*labels.names, *extra], labels.scheme, outside=labels.outside) if extra else labels
 
 
-def _same_lengths(gold: Labellings, guesses: Labellings) -> None:
-    if list(map(len, gold)) != list(map(len, guesses)):
-        raise LabelError(
-            "guesses do not fit gold",
-            got=f"{len(guesses)} labellings of other lengths",
-            wanted=f"{len(gold)}, each as long as that of gold",
-            cause="Are both from the same input?",
-        )
-
-
-class _Figures:
-    """How good decoding with some of the rules is."""
-
-    def __init__(
-        self,
-        rules: Sequence[Rule],
-        gold: Labellings,
-        labels: Labels,
-        given: Sequence[Given] | None,
-        lattices: Lattices,
-        options: Mapping[str, Any],
-    ) -> None:
-        self.counts = gold_counts(gold, labels, lattices)
-        options = dict(options)
-        threads = options.pop("threads")
-        plain = plain_ids(labels, lattices, threads=threads, options=options)
-        self.trials = Trials(rules, labels, lattices, given, plain, threads=threads, options=options)
-        self.base = self.counts.counts(plain)
-
-    def of(self, chosen: Sequence[int]) -> Figures:
-        """Decoding with these rules."""
-        trial = self.trials.best(chosen)
-        accuracy, f1, _ = self.counts.shares(changed_sum(self.counts, self.base, trial))
-        return Figures(accuracy, f1, int(trial.relaxed.sum()))
-
-
 def gold_counts(gold: Sequence[Sequence[str | None]], labels: Labels, lattices: Lattices) -> GoldCounts:
-    """Gold labels, ready to be counted, if they fit the lattices."""
-    offsets = offsets_of(lattices)
-    if list(map(len, gold)) != np.diff(offsets).tolist():
+    """Prepare gold labels for counting; raise `LabelError` if they do not fit the lattices."""
+    lengths = offsets_of(lattices)[1:] - offsets_of(lattices)[:-1]
+    if list(map(len, gold)) != lengths.tolist():
         raise LabelError(
             "gold does not fit the lattices",
             got=f"{len(gold)} labellings",
-            wanted=f"{len(offsets) - 1}, with a label per token",
+            wanted=f"{len(lengths)}, with a label per token",
             cause="Are both from the same input, in order?",
         )
     return GoldCounts(gold, labels.names, labels.scheme)
 
 
 def changed_sum(counts: GoldCounts, base: Ints, trial: Trial) -> Ints:
-    """Summed counts of a trial. base: of plain decoding, sequence by sequence."""
-    some = trial.touched
-    now = counts.counts(trial.ids[ranges(counts.offsets, some)[0]], some)
-    total: Ints = base.sum(axis=0) - base[some].sum(axis=0) + now.sum(axis=0)
+    """Sum the counts of a trial over all sequences. base: counts of plain decoding, sequence by sequence."""
+    touched = trial.touched
+    now = counts.counts(trial.ids[ranges(counts.offsets, touched)[0]], touched)
+    total: Ints = base.sum(axis=0) - base[touched].sum(axis=0) + now.sum(axis=0)
     return total
 
 
-_OFTEN, _BETTER = 0.05, 0.05  # shares of the sequences: broken often; held in so many more
+# ---- hints ----------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Hint:
-    """A rule that was perhaps meant.
-
-    Attributes
-    ----------
-    rule, instead : Rule
-        The rule as it is written, and the other one.
-    gold, gold_instead : float
-        Share of the sequences in which gold obeys them.
-    """
+    """A rule that gold breaks often, and the rule that was perhaps meant, with the shares of gold that obey them."""
 
     rule: Rule
     instead: Rule
@@ -458,75 +373,44 @@ class Hint:
     gold_instead: float
 
     def __str__(self) -> str:
-        was = f"`{self.rule}` holds in {self.gold:.1%} of gold"
-        return f"{was}; did you mean `{self.instead}`, which holds in {self.gold_instead:.1%}?"
+        written = f"`{self.rule}` holds in {self.gold:.1%} of gold"
+        return f"{written}; did you mean `{self.instead}`, which holds in {self.gold_instead:.1%}?"
 
     def to_dict(self) -> dict[str, Any]:
-        """Convert to what JSON can hold.
-
-        Returns
-        -------
-        dict
-            The sentences, and shares, not percent.
-        """
-        return {
-            "rule": str(self.rule),
-            "instead": str(self.instead),
-            "gold": self.gold,
-            "gold_instead": self.gold_instead,
-        }
+        """Convert to what JSON can hold: sentences, and shares, not percent."""
+        shares = {"gold": self.gold, "gold_instead": self.gold_instead}
+        return {"rule": str(self.rule), "instead": str(self.instead), **shares}
 
 
 def hints(
-    found: Audit,
+    result: Audit,
     gold: Sequence[Sequence[str]],
     labels: Labels,
     *,
     given: Sequence[Mapping[str, Any]] | None = None,
     threads: int = 0,
 ) -> list[Hint]:
-    """Find rules `A before B` that gold breaks often, where `first A before first B` holds.
+    """Find rules `A before B` that gold breaks often, where `first A before first B` holds. Arguments as for `audit`.
 
-    Parameters
-    ----------
-    found : Audit
-        The audit of the rules on the same sequences.
-    gold : sequence of sequence of str
-        Gold labels.
-    labels : Labels
-        The labels, as for `audit`.
-    given : sequence of mapping, optional
-        Values that the rules refer to by name, a mapping per sequence.
-    threads : int, default 0
-        Number of threads; 0 means all cores.
-
-    Returns
-    -------
-    list of Hint
-        In the order of the audit.
-
-    Examples
-    --------
     >>> from bridle import Labels, rules
-    >>> from bridle.learn import audit
     >>> gold, labels = [["START", "END", "START", "END"]], Labels(["START", "END"])
-    >>> found = audit([rules.before("START", "END")], gold, labels)
-    >>> print(*hints(found, gold, labels))
+    >>> result = audit([rules.before("START", "END")], gold, labels)
+    >>> print(*hints(result, gold, labels))
     `START before END` holds in 0.0% of gold; did you mean `first START before first END`, which holds in 100.0%?
     """
-    often = {row.rule: row for row in found.found if row.gold < 1 - _OFTEN}.values()  # each rule once
-    pairs = [(row, other) for row in often if (other := _first(row.rule)) is not None]
+    often = {row.rule: row for row in result.audited if row.gold < 1 - _OFTEN}.values()  # each rule once
+    pairs = [(row, other) for row in often if (other := _with_first(row.rule)) is not None]
     if not pairs:
         return []
     others = audit([other for _, other in pairs], gold, labels, given=given, threads=threads)
-    held = {row.number: row.gold for row in others.found}
-    made = [Hint(row.rule, other, row.gold, held[k]) for k, (row, other) in enumerate(pairs)]
-    return [one for one in made if one.gold_instead >= one.gold + _BETTER]
+    held = {row.number: row.gold for row in others.audited}
+    meant = [Hint(row.rule, other, row.gold, held[k]) for k, (row, other) in enumerate(pairs)]
+    return [hint for hint in meant if hint.gold_instead >= hint.gold + _BETTER]
 
 
-def _first(rule: Rule) -> Rule | None:
-    """`first A before first B` for `A before B`, at the same price."""
+def _with_first(rule: Rule) -> Rule | None:
+    """Return `first A before first B` for `A before B`, with the same penalty."""
     if isinstance(rule, Soft):
-        inner = _first(rule.rule)
+        inner = _with_first(rule.rule)
         return None if inner is None else replace(rule, rule=inner)
     return FirstBefore(rule.a, rule.b) if isinstance(rule, Before) else None

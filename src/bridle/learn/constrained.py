@@ -3,14 +3,9 @@
     score(y at t) = static features of t + (t1 t0) + (t2 t1 t0)           t1, t2: the labels before
                     + look-ahead (t0 d1), (t0 d1 d2), (t1 t0 d1)          d1, d2: decided labels after it
 
-Features of decided tokens are never made. Two models, `train`:
-
-    "open"   as in the paper: decided tokens are not part of it, their score is 0
-    "all"    the raw tagger's, learned on all tokens; tagging finds its best labelling among those that keep what is
-             decided, so that (t1 t0), (t2 t1 t0), (t1 t0 d1) count for a decided t0 too: they tell of t1 and t2
-
-Training sees, for look-ahead and as decided tokens, what rules learned on the other folds decide of each fold
-(stacking), so that it meets as many wrong decisions as tagging will.
+Features of decided tokens are never made. With train="open", as in the paper, their score is 0. With train="all", the
+weights are those of a raw tagger; tagging finds its best labelling among those that keep the decided labels, so that
+(t1 t0), (t2 t1 t0), (t1 t0 d1) count for a decided t0 too.
 """
 
 from __future__ import annotations
@@ -53,7 +48,7 @@ class _Learner(AveragedWeights):
         self._around, self._around_sum = np.zeros(context.size), np.zeros(context.size)
 
     def step(self) -> float:
-        """One pass over the sequences; the share of wrong tokens on the way."""
+        """Make one pass over the sequences; return the share of wrong tokens on the way."""
         order = self._order(len(self._task.encoded))
         wrong = self._context.learn(
             self._native, self._task.joined, self._fixed, self._ahead, self._around, self._around_sum, self._beam, order
@@ -61,16 +56,16 @@ class _Learner(AveragedWeights):
         return self._ended(wrong, "no mistakes left")
 
     def weights(self) -> Weights:
-        """Averaged weights: static ones, and those of neighbouring labels."""
+        """Return averaged weights: static ones, and those of neighbouring labels."""
         steps = max(self._native.step, 1)
         return self._w - self._sum / steps, self._around - self._around_sum / steps, None
 
     def state(self) -> dict[str, Array]:
-        """Weights, sums, and how far we are."""
+        """Return weights, sums, and how far training has come."""
         return super().state() | {"around": self._around, "around_sum": self._around_sum}
 
     def restore(self, state: Mapping[str, Array]) -> None:
-        """Go on from there."""
+        """Continue from a state."""
         self._around[...], self._around_sum[...] = state["around"], state["around_sum"]
         super().restore(state)
 
@@ -179,13 +174,13 @@ class ConstrainedTagger(Estimator):
         fixed = np.where((ahead == gold) & (self.train == "open"), ahead, UNDECIDED).astype(np.int32)
         learner = _Learner(task, context, fixed, ahead, self._beam(), self.seed)
         plan = Plan(count_of("iterations", self.iterations), watch=watch)
-        (weights, around, _), progress, trouble = train(learner, plan, None, {})
+        (weights, around, _), progress, interrupt = train(learner, plan, None, {})
         linear = Linear.of(task.layout, weights, None).pruned(features)
         self.labels_, self.rules_, self.features_, self.linear_ = labels, rules, features, linear
         self.around_, self.progress_ = np.zeros(0) if around is None else around, progress
         self.__dict__.pop("_shared", None)
-        if trouble is not None:
-            raise trouble
+        if interrupt is not None:
+            raise interrupt
         return self
 
     def _check(self) -> None:
@@ -201,25 +196,25 @@ class ConstrainedTagger(Estimator):
             raise ModelError("`folds` must be an integer >= 2", got=repr(self.folds), wanted="2 or more")
 
     def _stacks(self) -> bool:
-        """Does training ask what is decided?"""
+        """Check whether training needs the decisions of rules."""
         return self.rules is not None and (self.train == "open" or self.lookahead == "decided")
 
     def _beam(self) -> int:
         return self.width if self.search == "beam" else 0
 
     def _context(self, m: int) -> _native.Context:
-        made = _native.Context(m, self.search == "beam", self.lookahead == "decided", self.train == "all")
-        if made.size > MOST_CONTEXT:
+        context = _native.Context(m, self.search == "beam", self.lookahead == "decided", self.train == "all")
+        if context.size > MOST_CONTEXT:
             raise ModelError(
                 "there are too many labels for trigrams of them",
                 got=f"{m} labels",
                 wanted=f"{MOST_CONTEXT:,} weights",
                 cause="search='viterbi' only uses the previous label.",
             )
-        return made
+        return context
 
     def _stacked(self, X: Sequence[Any], y: Sequence[Sequence[str | None]], labels: Labels) -> Ids:
-        """What rules learned on the other folds decide of each fold."""
+        """Decide each fold by rules learned on the others: training must meet as many wrong decisions as tagging."""
         cuts = [len(X) * k // self.folds for k in range(self.folds + 1)]
         out: list[Ids] = []
         for low, high in pairwise(cuts):
@@ -227,8 +222,8 @@ class ConstrainedTagger(Estimator):
                 continue
             others = list(chain(X[:low], X[high:])), list(chain(y[:low], y[high:]))
             assert self.rules is not None
-            found = DeterministicRules(**self.rules.get_params()).fit(*others).decide(X[low:high])
-            out.append(renumbered(found, labels))
+            decided = DeterministicRules(**self.rules.get_params()).fit(*others).decide(X[low:high])
+            out.append(renumbered(decided, labels))
         return np.concatenate(out)
 
     # ---- use --------------------------------------------------------------------------------------------------------
@@ -272,22 +267,13 @@ class ConstrainedTagger(Estimator):
             decided = self.rules_.agreed(ours)
             encoded = self.features_.encode_prepared(prepared, decided < 0)
         out = np.empty(encoded.n_tokens, dtype=np.int32)
-        context.search(
-            self.linear_.layout.native,
-            encoded.native(),
-            self.linear_.weights,
-            decided,
-            decided,
-            self.around_,
-            self._beam(),
-            out,
-            stop,
-        )
+        layout, weights = self.linear_.layout.native, self.linear_.weights
+        context.search(layout, encoded.native(), weights, decided, decided, self.around_, self._beam(), out, stop)
         return out, encoded.offsets
 
     @cached_property
     def _shared(self) -> bool:
-        """Do rules and features know the same strings, so that texts are looked up once?"""
+        """Check whether rules and features know the same strings, so that texts are looked up once."""
         return self.rules_ is not None and self.features_.share(self.rules_.features_)
 
     def score(self, X: Sequences, y: LabelLists) -> float:
@@ -317,7 +303,7 @@ class ConstrainedTagger(Estimator):
     # ---- files ------------------------------------------------------------------------------------------------------
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickled, and copied, as the bytes of its files."""
+        """Pickle, and copy, as the bytes of the files."""
         return pickled(self, hasattr(self, "labels_"))
 
     def save(self, path: str | Path) -> None:
@@ -366,27 +352,27 @@ class ConstrainedTagger(Estimator):
         stored = files.open_file(path)
         head = stored.head
         if stored.kind != "constrained":
-            what, got = "not a ConstrainedTagger", f"the kind {stored.kind!r}"
-            raise ModelFileError(what, got=got, wanted="'constrained'", where=str(path))
+            got = f"the kind {stored.kind!r}"
+            raise ModelFileError("not a ConstrainedTagger", got=got, wanted="'constrained'", where=str(path))
         try:
-            made = cls(**head["settings"])
-            made._check()
-            made.rules_ = DeterministicRules.load(_beside(path)) if head["rules"] else None
-            made.rules = None if made.rules_ is None else DeterministicRules(**made.rules_.get_params())
-            made.labels_ = Labels(head["labels"], head["scheme"])
-            made.features_ = TemplateFeatures.restored(head["features"], stored.arrays)
-            made.linear_ = Linear.restored(stored.arrays, len(made.features_), len(made.labels_))
+            tagger = cls(**head["settings"])
+            tagger._check()
+            tagger.rules_ = DeterministicRules.load(_beside(path)) if head["rules"] else None
+            tagger.rules = None if tagger.rules_ is None else DeterministicRules(**tagger.rules_.get_params())
+            tagger.labels_ = Labels(head["labels"], head["scheme"])
+            tagger.features_ = TemplateFeatures.restored(head["features"], stored.arrays)
+            tagger.linear_ = Linear.restored(stored.arrays, len(tagger.features_), len(tagger.labels_))
             around: Any = np.ascontiguousarray(stored.arrays["around"])
-            if around.dtype != np.float64 or around.shape != (made._context(len(made.labels_)).size,):
+            if around.dtype != np.float64 or around.shape != (tagger._context(len(tagger.labels_)).size,):
                 raise ModelError("the weights of neighbouring labels do not fit the labels")
-            made.around_, made.progress_ = around, Progress.restored(head["progress"])
+            tagger.around_, tagger.progress_ = around, Progress.restored(head["progress"])
         except files.UNFIT as error:
             raise files.unusable(error, path, "tagger", "ConstrainedTagger.save") from None
-        return made
+        return tagger
 
 
 def renumbered(decided: Decided, labels: Labels) -> Ids:
-    """Decided labels as ids of another label set; what it does not know is undecided."""
+    """Return decided labels as ids of another label set; labels that it lacks are undecided."""
     known = {name: k for k, name in enumerate(labels.names)}
     number = np.array([*(known.get(name, UNDECIDED) for name in decided.labels.names), UNDECIDED], dtype=np.int32)
     return number[decided.ids]

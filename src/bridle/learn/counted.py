@@ -1,4 +1,4 @@
-"""Labelled sequences as tables of counts, so that a rule is checked on all of them at once.
+"""Labelled sequences as tables of counts, so that a rule is checked on all of them at once; wrong labellings of them.
 
 K sequences (k)    N tokens in all    m labels (y)    U names in the rules (u)
 A name is a segment type (without a scheme: a label) or the outside label.
@@ -6,9 +6,10 @@ A name is a segment type (without a scheme: a label) or the outside label.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -32,6 +33,10 @@ class Counted:
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
+
+    def sequence(self, k: int) -> Ints:
+        """(n,): the labels of one sequence."""
+        return self.ids[self.offsets[k] : self.offsets[k + 1]]
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -62,7 +67,7 @@ class Counted:
 
     @cached_property
     def lengths(self) -> Ints:
-        """(K,)"""
+        """(K,): the number of tokens of each sequence."""
         return np.diff(self.offsets)
 
     @cached_property
@@ -73,9 +78,9 @@ class Counted:
     @cached_property
     def at_start(self) -> Bools:
         """(N,): the first token of its sequence?"""
-        found = np.zeros(len(self.ids), dtype=bool)
-        found[self.offsets[:-1][self.lengths > 0]] = True
-        return found
+        starts = np.zeros(len(self.ids), dtype=bool)
+        starts[self.offsets[:-1][self.lengths > 0]] = True
+        return starts
 
     @cached_property
     def at_end(self) -> Bools:
@@ -100,7 +105,7 @@ class Counted:
 
     @cached_property
     def present(self) -> Bools:
-        """(U, K)"""
+        """(U, K): does the sequence have a token of the name?"""
         return self.last >= 0
 
     @cached_property
@@ -126,10 +131,10 @@ class Counted:
     @cached_property
     def follows(self) -> dict[tuple[int, int], Bools]:
         """(K,) for pairs of names: is there a change from the first to the second? Only pairs that occur."""
-        found: dict[tuple[int, int], Bools] = {}
+        pairs: dict[tuple[int, int], Bools] = {}
         for a, b, k in zip(*(part.tolist() for part in self.changes), strict=True):
-            found.setdefault((a, b), np.zeros(len(self), dtype=bool))[k] = True
-        return found
+            pairs.setdefault((a, b), np.zeros(len(self), dtype=bool))[k] = True
+        return pairs
 
     def any_of(self, tokens: Bools) -> Bools:
         """(K,): has a sequence one of these tokens?"""
@@ -140,8 +145,7 @@ class Counted:
         if pattern not in self._matched:
             fits = matcher((pattern, "re2"))
             known = {text: bool(fits(text)) for text in set(self.tokens or ())}
-            found = (known[text] for text in self.tokens or ())
-            self._matched[pattern] = np.fromiter(found, dtype=bool, count=len(self.tokens or ()))
+            self._matched[pattern] = np.array([known[text] for text in self.tokens or ()], dtype=bool)
         return self._matched[pattern]
 
     @cached_property
@@ -149,72 +153,55 @@ class Counted:
         return {}
 
 
+# ---- wrong labellings ------------------------------------------------------------------------------------------------
+
+# relabel   a segment (or one token) gets another label         merge   a segment gets the label of a neighbour
+# swap      two segments exchange their labels                  split   the middle of a segment gets another label
+# shift     the border of two neighbours moves by a token or two
+
 Pieces = list[tuple[int, str]]  # length and type of each segment, end to end
 
 
-def corrupted(data: Counted, number: int, seed: int) -> tuple[Counted, Ints]:
-    """About so many wrong labellings, and the sequence that each was made from."""
+def corrupt(data: Counted, number: int, seed: int) -> tuple[Counted, Ints]:
+    """Make about `number` wrong labellings by the mistakes that taggers make; return them and their sequences."""
     rng = np.random.default_rng(seed)
-    each = _spread(len(data), number, rng)
-    ids: list[Ints] = []
-    owner: list[int] = []
-    for k, wanted in enumerate(each.tolist()):
-        low, high = data.offsets[k : k + 2].tolist()
-        gold = data.ids[low:high]
-        seen = {gold.tobytes()}
-        for _ in range(wanted if len(gold) else 0):
-            made = _corrupt(gold, data.labels, rng)
-            if made.tobytes() not in seen:
-                seen.add(made.tobytes())
-                ids.append(made)
-                owner.append(k)
-    return _taken(data, ids, owner), np.array(owner, dtype=np.int64)
-
-
-def given_wrong(data: Counted, wrong: list[list[Ints]]) -> tuple[Counted, Ints]:
-    """The same for labellings that somebody brings, several per sequence; those that are right are left out."""
-    ids: list[Ints] = []
-    owner: list[int] = []
-    for k, some in enumerate(wrong):
-        gold = data.ids[data.offsets[k] : data.offsets[k + 1]]
-        fresh = [one for one in some if (one != gold).any()]
-        ids += fresh
-        owner += [k] * len(fresh)
-    return _taken(data, ids, owner), np.array(owner, dtype=np.int64)
-
-
-def _spread(n: int, number: int, rng: Generator) -> Ints:
-    """(n,): how many for each sequence, as even as can be."""
-    each = np.full(n, number // max(n, 1), dtype=np.int64)
+    n = len(data)
+    each = np.full(n, number // max(n, 1), dtype=np.int64)  # (K,)  as even as can be
     each[rng.permutation(n)[: number - int(each.sum())]] += 1
-    return each
+    wrong: list[list[Ints]] = []
+    for k, tries in enumerate(each.tolist()):
+        gold = data.sequence(k)
+        unique = {gold.tobytes(): gold}
+        for _ in range(tries if len(gold) else 0):
+            ids = _corrupt(gold, data.labels, rng)
+            unique.setdefault(ids.tobytes(), ids)
+        wrong.append(list(unique.values())[1:])
+    return wrong_labellings(data, wrong)
 
 
-def _taken(data: Counted, ids: list[Ints], owner: list[int]) -> Counted:
-    offsets = np.cumsum([0, *map(len, ids)]).astype(np.int64)
-    tokens = data.tokens
-    texts = None if tokens is None else [t for k in owner for t in tokens[data.offsets[k] : data.offsets[k + 1]]]
-    return Counted(data.labels, np.concatenate([*ids, np.zeros(0, dtype=np.int64)]).astype(np.int64), offsets, texts)
+def wrong_labellings(data: Counted, wrong: list[list[Ints]]) -> tuple[Counted, Ints]:
+    """Pack labellings, several per sequence; return them, without those that are right, and their sequences."""
+    pairs = [(k, ids) for k, labellings in enumerate(wrong) for ids in labellings if (ids != data.sequence(k)).any()]
+    owner = np.array([k for k, _ in pairs], dtype=np.int64)
+    offsets = np.cumsum([0, *(len(ids) for _, ids in pairs)]).astype(np.int64)
+    tokens, cuts = data.tokens, data.offsets
+    texts = None if tokens is None else [t for k in owner for t in tokens[cuts[k] : cuts[k + 1]]]
+    ids = np.concatenate([*(ids for _, ids in pairs), np.zeros(0, dtype=np.int64)]).astype(np.int64)
+    return Counted(data.labels, ids, offsets, texts), owner
 
 
 def _corrupt(gold: Ints, labels: Labels, rng: Generator) -> Ints:
-    pieces = list(_pieces(gold, labels))
+    starts = np.flatnonzero(labels.starts(np.append(len(labels), gold[:-1]), gold)).tolist()
+    pieces = [(b - a, labels.type_of[gold[a]]) for a, b in pairwise([*starts, len(gold)])]
     ways: list[Callable[[Pieces, Labels, Generator], Pieces]] = [_relabel, _split]
     if len(pieces) > 1:
         ways += [_merge, _swap, _shift]
     way = int(rng.integers(len(ways) + 1))
     if way == len(ways):
-        made = gold.copy()
-        made[rng.integers(len(gold))] = rng.integers(len(labels))
-        return made
-    return _written(ways[way](pieces, labels, rng), labels)
-
-
-def _pieces(ids: Ints, labels: Labels) -> Iterator[tuple[int, str]]:
-    before = np.append(len(labels), ids[:-1])
-    starts = np.flatnonzero(labels.starts(before, ids)).tolist()
-    for low, high in zip(starts, [*starts[1:], len(ids)], strict=True):
-        yield high - low, labels.type_of[ids[low]]
+        ids = gold.copy()
+        ids[rng.integers(len(gold))] = rng.integers(len(labels))
+        return ids
+    return _labelled(ways[way](pieces, labels, rng), labels)
 
 
 def _relabel(pieces: Pieces, labels: Labels, rng: Generator) -> Pieces:
@@ -232,22 +219,22 @@ def _split(pieces: Pieces, labels: Labels, rng: Generator) -> Pieces:
 
 def _merge(pieces: Pieces, labels: Labels, rng: Generator) -> Pieces:
     at = int(rng.integers(len(pieces) - 1))
-    (left, one), (right, other) = pieces[at : at + 2]
-    return [*pieces[:at], (left + right, one if rng.random() < 0.5 else other), *pieces[at + 2 :]]
+    (left, before), (right, after) = pieces[at : at + 2]
+    return [*pieces[:at], (left + right, before if rng.random() < 0.5 else after), *pieces[at + 2 :]]
 
 
 def _swap(pieces: Pieces, labels: Labels, rng: Generator) -> Pieces:
     i, j = rng.choice(len(pieces), size=2, replace=False).tolist()
-    made = list(pieces)
-    made[i], made[j] = (pieces[i][0], pieces[j][1]), (pieces[j][0], pieces[i][1])
-    return made
+    swapped = list(pieces)
+    swapped[i], swapped[j] = (pieces[i][0], pieces[j][1]), (pieces[j][0], pieces[i][1])
+    return swapped
 
 
 def _shift(pieces: Pieces, labels: Labels, rng: Generator) -> Pieces:
     at = int(rng.integers(len(pieces) - 1))
-    (left, one), (right, other) = pieces[at : at + 2]
+    (left, before), (right, after) = pieces[at : at + 2]
     by = int(np.clip(rng.choice([-2, -1, 1, 2]), -left, right))
-    moved = [(left + by, one), (right - by, other)]
+    moved = [(left + by, before), (right - by, after)]
     return [*pieces[:at], *(part for part in moved if part[0]), *pieces[at + 2 :]]
 
 
@@ -255,8 +242,8 @@ def _any_type(labels: Labels, rng: Generator) -> str:
     return labels.type_of[int(rng.integers(len(labels)))]
 
 
-def _written(pieces: Pieces, labels: Labels) -> Ints:
-    """Segments as labels under the scheme; a tag that the label set lacks is replaced by one that it has."""
+def _labelled(pieces: Pieces, labels: Labels) -> Ints:
+    """Write segments as labels under the scheme; a tag that the label set lacks is replaced by one that it has."""
     ids = {(kind, tag): y for y, (kind, tag) in enumerate(zip(labels.type_of, labels.tag_of, strict=True))}
     any_of = dict(zip(labels.type_of, range(len(labels)), strict=True))
     middle = "M" if labels.scheme == "BMES" else "I"

@@ -4,8 +4,8 @@
     a token is decided if a rule fires on it and all that fire agree
 
 A context is a template (their Table 2) over words and morph features. The morph feature of a word seen at least `rare`
-times in training is the set of its tags there; of a rarer one, and of one never seen, its last two characters with
-flags for digits, hyphens and upper case. Contexts are numbered and looked up natively, as features are.
+times in training is the set of its tags there; of other words, their last two characters with flags for digits, hyphens
+and upper case.
 """
 
 from __future__ import annotations
@@ -76,8 +76,7 @@ class Decided:
         """
         names: list[str | None] = [*self.labels.names, None]
         flat = [names[y] for y in self.ids.tolist()]
-        cuts = self.offsets.tolist()
-        return [flat[a:b] for a, b in pairwise(cuts)]
+        return [flat[a:b] for a, b in pairwise(self.offsets.tolist())]
 
     def constrain(self, batch: Batch, labels: Labels | None = None) -> Batch:
         """Leave each decided token only its label, for any engine.
@@ -103,19 +102,18 @@ class Decided:
         """
         if not np.array_equal(batch.offsets, self.offsets):
             raise LatticeError("the lattices belong to other sequences", got="other lengths", wanted="those decided on")
-        of = self.labels if labels is None else labels
+        labels = self.labels if labels is None else labels
         try:
-            number = np.array([of.id(name) for name in self.labels.names], dtype=np.int64)
+            number = np.array([labels.id(name) for name in self.labels.names], dtype=np.int64)
         except LabelError as error:
             raise LabelError("the lattices lack a decided label", got=error.got, wanted=error.wanted) from None
-        if batch.n_labels != len(of):
-            raise LatticeError("the lattices have other labels", got=batch.n_labels, wanted=len(of))
-        sure = np.flatnonzero(self.ids >= 0)
-        unary = batch.unary.copy()
-        kept = unary[sure, number[self.ids[sure]]]
-        unary[sure] = -np.inf
-        unary[sure, number[self.ids[sure]]] = kept
-        return replace_unary(batch, unary)
+        if batch.n_labels != len(labels):
+            raise LatticeError("the lattices have other labels", got=batch.n_labels, wanted=len(labels))
+        decided = np.flatnonzero(self.ids >= 0)
+        unary, y = batch.unary.copy(), number[self.ids[decided]]
+        unary[decided] = -np.inf
+        unary[decided, y] = batch.unary[decided, y]
+        return Batch(unary, batch.offsets, batch.pairwise, batch.start, batch.end)._with_steps(batch.steps)
 
     def words(self, k: int, longest: int, begin: str = "B") -> Iterator[tuple[int, int]]:
         """List the spans of one sequence that may be words.
@@ -149,17 +147,12 @@ class Decided:
                     break
 
 
-def replace_unary(batch: Batch, unary: npt.NDArray[np.floating]) -> Batch:
-    """The same lattices with other unary scores."""
-    return Batch(unary, batch.offsets, batch.pairwise, batch.start, batch.end)._with_steps(batch.steps)
-
-
 Ids = npt.NDArray[np.int32]
 Keys = npt.NDArray[np.uint64]
 
 
 def _grams(columns: Sequence[str]) -> dict[str, list[str]]:
-    """Table 2: the token and one neighbour, or both, each as any of the columns."""
+    """Make the templates of Table 2: the token and one neighbour, or both, each as any of the columns."""
     bigrams = [f"{a}[{k}] {b}[{k + 1}]" for k in (-1, 0) for a, b in product(columns, columns)]
     trigrams = [f"{a}[-1] {b}[0] {c}[1]" for a, b, c in product(columns, repeat=3)]
     return {"bigram": bigrams, "trigram": trigrams, "both": bigrams + trigrams}
@@ -169,7 +162,11 @@ TEMPLATES = {"words": _grams(["word", "morph"]), "characters": _grams(["char"])}
 
 
 class Contexts(TemplateFeatures):
-    """Attributes that decide labels."""
+    """Contexts that decide labels, and the few of them that must be looked up.
+
+    A rule is implied if a context that holds wherever its own does is a rule for the same label: one with a place less,
+    or with a derived column (morph) in place of the text it is derived from. Tokens are decided the same without it.
+    """
 
     _decider: _native.Decider | None = None
 
@@ -179,7 +176,7 @@ class Contexts(TemplateFeatures):
         return super().keep(kept, encoded)
 
     def agreed(self, prepared: Prepared, label: Ids) -> Ids:
-        """(N) The label on which all contexts of a token agree, -1 where there is none. label: what each decides."""
+        """(N,): the label on which all contexts of a token agree, or -1. label: what each context decides."""
         if self._decider is None:
             self._decider = _native.Decider(self._known, np.where(self.implied(label), np.int32(-1), label))
         offsets = prepared.packed.offsets
@@ -188,7 +185,7 @@ class Contexts(TemplateFeatures):
         return out
 
     def implied(self, label: Ids) -> npt.NDArray[np.bool_]:
-        """Which contexts have a more general one that decides the same."""
+        """Mark the contexts that have a more general one that decides the same."""
         of, key = np.empty(len(self), dtype=np.int32), np.empty(len(self), dtype=np.uint64)
         self._known.list(of, key)
         sizes = self._sizes
@@ -204,13 +201,13 @@ class Contexts(TemplateFeatures):
                 theirs, sought = known.get(general, (of[:0], key[:0]))
                 if not len(theirs):
                     continue
-                asked = _joined(ids, [sizes[p.column] for p in general.places])
-                at = np.minimum(np.searchsorted(sought, asked), len(sought) - 1)
-                out[numbers] |= (sought[at] == asked) & (label[theirs[at]] == label[numbers])
+                their_keys = _join(ids, [sizes[p.column] for p in general.places])
+                at = np.minimum(np.searchsorted(sought, their_keys), len(sought) - 1)
+                out[numbers] |= (sought[at] == their_keys) & (label[theirs[at]] == label[numbers])
         return out
 
     def _more_general(self, line: Template, ids: list[Keys]) -> Iterator[tuple[Template, list[Keys]]]:
-        """Templates that look at less, with the ids that they see."""
+        """Yield the templates that look at less, with the ids that they see."""
         for p, place in enumerate(line.places):
             before, after = line.places[:p], line.places[p + 1 :]
             yield Template(before + after), ids[:p] + ids[p + 1 :]
@@ -222,7 +219,7 @@ class Contexts(TemplateFeatures):
 
 
 def _cut(keys: Keys, sizes: Sequence[int]) -> list[Keys]:
-    """The ids that keys were made of."""
+    """Return the ids that keys consist of."""
     out: list[Keys] = []
     for size in reversed(sizes):
         keys, ids = np.divmod(keys, np.uint64(size))
@@ -230,15 +227,14 @@ def _cut(keys: Keys, sizes: Sequence[int]) -> list[Keys]:
     return out[::-1]
 
 
-def _joined(ids: Sequence[Keys], sizes: Sequence[int]) -> Keys:
-    """Keys as the kernel makes them."""
+def _join(ids: Sequence[Keys], sizes: Sequence[int]) -> Keys:
+    """Return keys as the kernel makes them."""
     keys = np.zeros_like(ids[0])
-    for one, size in zip(ids, sizes, strict=True):
-        keys = keys * np.uint64(size) + one
+    for column, size in zip(ids, sizes, strict=True):
+        keys = keys * np.uint64(size) + column
     return keys
 
 
-Ids = npt.NDArray[np.int32]
 Sizes = Literal["both", "bigram", "trigram"]
 
 
@@ -388,7 +384,7 @@ class DeterministicRules(Estimator):
         Parameters
         ----------
         prepared : Prepared
-            What the features made of the sequences.
+            The sequences, as the features prepare them.
 
         Returns
         -------
@@ -445,7 +441,7 @@ class DeterministicRules(Estimator):
     # ---- files ------------------------------------------------------------------------------------------------------
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickled, and copied, as the bytes of its files."""
+        """Pickle, and copy, as the bytes of the files."""
         return pickled(self, hasattr(self, "labels_"))
 
     def save(self, path: str | Path) -> None:
@@ -491,55 +487,55 @@ class DeterministicRules(Estimator):
             raise ModelFileError("the file has no deterministic rules", got=got, wanted=wanted, where=str(path))
         head = stored.head
         try:
-            made = cls(**head["settings"])
-            made._check()
-            derived = {"morph": _rare} if made.templates == "words" else None
-            made.features_ = Contexts.restored(head["features"], stored.arrays, derived)
-            made.labels_ = Labels(head["labels"], head["scheme"])
-            made.n_rules_ = len(made.features_)
+            rules = cls(**head["settings"])
+            rules._check()
+            derived = {"morph": _endings} if rules.templates == "words" else None
+            rules.features_ = Contexts.restored(head["features"], stored.arrays, derived)
+            rules.labels_ = Labels(head["labels"], head["scheme"])
+            rules.n_rules_ = len(rules.features_)
             for name in ("label", "right", "total"):
                 array: Any = np.ascontiguousarray(stored.arrays[f"rules.{name}"])
-                if array.dtype != np.int32 or array.shape != (made.n_rules_,):
+                if array.dtype != np.int32 or array.shape != (rules.n_rules_,):
                     raise ModelError(f"the {name}s do not fit the rules")
-                setattr(made, f"_{name}", array)
-            if made.n_rules_ and not 0 <= made._label.min() <= made._label.max() < len(made.labels_):
+                setattr(rules, f"_{name}", array)
+            if rules.n_rules_ and not 0 <= rules._label.min() <= rules._label.max() < len(rules.labels_):
                 raise ModelError("a rule decides for an unknown label")
         except files.UNFIT as error:
             raise files.unusable(error, path, "rules", "DeterministicRules.save") from None
-        return made
+        return rules
 
 
-def _rare(texts: Sequence[str]) -> list[str]:
-    """The morph features of rare words: their endings, and what they contain."""
+def _endings(texts: Sequence[str]) -> list[str]:
+    """Return the morph features of rare words."""
     return list(map(_ending, texts))
 
 
 def _ending(text: str) -> str:
-    made = "-" + text[-2:]
+    ending = "-" + text[-2:]
     if text.isalpha():  # most are; tests that cost more are for the others
-        return made if text.islower() or not any(map(str.isupper, text)) else made + "+UPPER"
+        return ending if text.islower() or not any(map(str.isupper, text)) else ending + "+UPPER"
     if any(map(str.isdigit, text)):
-        made += "+DIGIT"
+        ending += "+DIGIT"
     if "-" in text:
-        made += "+HYPHEN"
-    return made + "+UPPER" if any(map(str.isupper, text)) else made
+        ending += "+HYPHEN"
+    return ending + "+UPPER" if any(map(str.isupper, text)) else ending
 
 
 def _morph(X: Sequence[Any], y: Sequence[Sequence[str]], rare: int) -> OfTexts:
-    """The morph feature of a word, by what it was tagged as."""
+    """Make a function of texts that returns their morph features, by the tags of the training data."""
     words = [_words(x) for x in X]
     count = Counter(chain.from_iterable(words))
     tags: dict[str, set[str]] = defaultdict(set)
-    for sequence, labels in zip(words, y, strict=False):  # other lengths are found out later
+    for sequence, labels in zip(words, y, strict=False):  # lengths are checked later
         for word, label in zip(sequence, labels, strict=False):
             if count[word] >= rare:
                 tags[word].add(label)
-    known: Mapping[str, str] = {word: "{" + ",".join(sorted(found)) + "}" for word, found in tags.items()}
+    known: Mapping[str, str] = {word: "{" + ",".join(sorted(names)) + "}" for word, names in tags.items()}
     return lambda texts: [known.get(text) or _ending(text) for text in texts]
 
 
 def _words(x: Any) -> Sequence[str]:
-    """The texts of a sequence; what is none is found out later."""
+    """Return the texts of a sequence; whatever is not a sequence is reported later."""
     column = x.get("word", ()) if isinstance(x, Mapping) else x
     if isinstance(column, (list, tuple)) and all(isinstance(token, Mapping) for token in column):
         return [str(token.get("word")) for token in column]

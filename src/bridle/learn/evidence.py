@@ -1,4 +1,9 @@
-"""Learned rules travel with their evidence: how often they held in the data, and to how much of it they apply."""
+"""Learned rules with their evidence, penalties from counts, and the counts themselves.
+
+p = (exceptions + a) / (support + 2 a)      the smoothed share of violations;  a = 1/2
+from_counts   -log p                        Fersini et al. (2012), equation 30, with the sign that the text asks for
+log_odds      max(0, log (1 - p) / p)       Tromble & Eisner (2006), section 6: the log odds of violation
+"""
 
 from __future__ import annotations
 
@@ -21,6 +26,10 @@ from bridle.lattice import Batch
 from bridle.models.checks import count_of_threads, one_of, positive
 from bridle.rules.base import Rule, Soft
 from bridle.rules.compiled import CompiledRules
+
+Given = Mapping[str, Any]
+Ids = npt.NDArray[np.int32]
+Offsets = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,13 +116,7 @@ def rules_of(learned: Iterable[Learned]) -> list[Rule]:
     list of Rule
         The rules, for a `Decoder`.
     """
-    return [one.rule for one in learned]
-
-
-Given = Mapping[str, Any]
-Ids = npt.NDArray[np.int32]
-Offsets = npt.NDArray[np.int64]
-Useless = Literal["keep", "drop"]
+    return [item.rule for item in learned]
 
 
 def from_counts(learned: Iterable[Learned], *, smoothing: float = 0.5) -> list[Learned]:
@@ -142,15 +145,17 @@ def from_counts(learned: Iterable[Learned], *, smoothing: float = 0.5) -> list[L
     Examples
     --------
     >>> from bridle import rules
-    >>> [one] = from_counts([Learned(rules.before("A", "B"), "presence", held=99, of=100, support=80)])
-    >>> round(one.rule.penalty, 2)  # -log(1.5 / 81)
+    >>> [priced] = from_counts([Learned(rules.before("A", "B"), "presence", held=99, of=100, support=80)])
+    >>> round(priced.rule.penalty, 2)  # -log(1.5 / 81)
     3.99
     """
     positive("smoothing", smoothing)
-    return [_priced(one, -math.log(_share(one, smoothing))) for one in learned]
+    return [replace(item, rule=priced(item.rule, -math.log(_share(item, smoothing)))) for item in learned]
 
 
-def log_odds(learned: Iterable[Learned], *, smoothing: float = 0.5, useless: Useless = "keep") -> list[Learned]:
+def log_odds(
+    learned: Iterable[Learned], *, smoothing: float = 0.5, useless: Literal["keep", "drop"] = "keep"
+) -> list[Learned]:
     """Price rules by the log odds of a violation: the penalty is log (1 - p) / p, never below 0.
 
     p is the share of violations, smoothed as in `from_counts`. A rule that is broken half the time costs nothing.
@@ -173,34 +178,32 @@ def log_odds(learned: Iterable[Learned], *, smoothing: float = 0.5, useless: Use
     --------
     >>> from bridle import rules
     >>> half = Learned(rules.before("A", "B"), "presence", held=60, of=100, support=80)
-    >>> [one.rule.penalty for one in log_odds([half])], log_odds([half], useless="drop")
+    >>> [item.rule.penalty for item in log_odds([half])], log_odds([half], useless="drop")
     ([0.0], [])
     """
     positive("smoothing", smoothing)
     one_of("useless", useless, ("keep", "drop"))
-    made = []
-    for one in learned:
-        share = _share(one, smoothing)
-        made.append(_priced(one, max(0.0, math.log((1 - share) / share)) if share < 1 else 0.0))
-    return [one for one in made if useless == "keep" or penalty_of(one.rule) > 0]
+    soft = []
+    for item in learned:
+        share = _share(item, smoothing)
+        penalty = max(0.0, math.log((1 - share) / share)) if share < 1 else 0.0
+        if useless == "keep" or penalty > 0:
+            soft.append(replace(item, rule=priced(item.rule, penalty)))
+    return soft
 
 
-def _share(one: Learned, a: float) -> float:
-    """p; a rule applies to every sequence that breaks it, whatever was counted."""
-    return (one.exceptions + a) / (max(one.support, one.exceptions) + 2 * a)
-
-
-def _priced(one: Learned, penalty: float) -> Learned:
-    return replace(one, rule=priced(one.rule, penalty))
+def _share(learned: Learned, a: float) -> float:
+    """Return p. A rule applies to every sequence that breaks it, whatever was counted."""
+    return (learned.exceptions + a) / (max(learned.support, learned.exceptions) + 2 * a)
 
 
 def priced(rule: Rule, penalty: float) -> Soft:
-    """The rule with this penalty, paid as often as it was before; a hard rule is then paid once per sequence."""
+    """Return the rule with this penalty, paid as often as before; a hard rule is then paid once per sequence."""
     return replace(rule, penalty=penalty) if isinstance(rule, Soft) else rule.soft(penalty)
 
 
 def penalty_of(rule: Rule) -> float:
-    """What it costs to break the rule; a hard one: infinity."""
+    """Return the cost of breaking the rule; infinity if it is hard."""
     return rule.penalty if isinstance(rule, Soft) else math.inf
 
 
@@ -210,7 +213,7 @@ def penalty_of(rule: Rule) -> float:
 def counter(
     rules: Iterable[Rule], labels: Labels, *, threads: int = 0
 ) -> Callable[[Ids, Offsets, Sequence[Given] | None], Ids]:
-    """A function that counts violations natively: (N,) ids, (B + 1,) offsets and what is given -> (B, R).
+    """Make a function that counts violations natively: (N,) ids, (B + 1,) offsets, given values -> (B, R).
 
     The kernels judge the only path of a lattice in which all labels but those of the labelling are impossible. The
     rules cost nothing there, so hard ones are judged and not obeyed.
@@ -277,13 +280,9 @@ def violations(
     array([[1, 1],
            [0, 0]], dtype=int32)
     """
-    return counter(rules, labels, threads=threads)(*packed(labellings, labels), given)
-
-
-def packed(labellings: Sequence[Sequence[str]], labels: Labels) -> tuple[Ids, Offsets]:
-    """Labellings as ids, end to end, and where each of them begins."""
-    for k, one in enumerate(labellings):
-        if isinstance(one, str) or not isinstance(one, Sequence):
-            raise LabelError(f"labelling {k} is not a list of labels", got=shown(one), wanted="a label per token")
+    count = counter(rules, labels, threads=threads)
+    for k, names in enumerate(labellings):
+        if isinstance(names, str) or not isinstance(names, Sequence):
+            raise LabelError(f"labelling {k} is not a list of labels", got=shown(names), wanted="a label per token")
     ids = labels.ids(list(chain.from_iterable(labellings))).astype(np.int32)
-    return ids, np.cumsum([0, *map(len, labellings)]).astype(np.int64)
+    return count(ids, np.cumsum([0, *map(len, labellings)]).astype(np.int64), given)

@@ -1,8 +1,4 @@
-"""Run the test cases of .rules files: does a model under the rules find the segments that they name?
-
-    text      Knuth, D. The TeXbook.        split into tokens as the training data was
-    wanted    AUTHOR at tokens 0..2         a phrase is found at the first place after the one before where no token
-    found     AUTHOR at tokens 0..3         lies half inside it
+"""Test cases of .rules files: does a model under the rules find the segments that they name?
 
 A segment is right if its first token, its last token and its type are.
 """
@@ -10,9 +6,8 @@ A segment is right if its first token, its last token and its type are.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import chain
 
 from bridle.data.tokenizer import Tokens, tokenize, tokens_noted
 from bridle.deadline import check_stopped
@@ -29,47 +24,25 @@ from bridle.rules.text import quote, quoted_name
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of a test case."""
+    """The outcome of a test case."""
 
     example: RuleExample
     passed: bool
-    message: str  # what was wanted and what was found, in plain English; "" if it passed
+    message: str  # the segments that were wanted and found; "" if it passed
     tokens: tuple[str, ...]
     labels: tuple[str, ...]  # of the tokens; empty if no labelling was found
-    wrong: tuple[int, ...]  # tokens of segments that are not as they should be
+    wrong: tuple[int, ...]  # tokens of wrong segments
 
 
 def run_examples(
     tagger: Tagger, examples: Sequence[RuleExample], decoder: Decoder, tokens: Tokens | None = None
 ) -> list[Outcome]:
-    """Label the texts of test cases with a model under rules, and compare.
+    """Label the texts of test cases with a model under the rules of a decoder, and compare.
 
-    Parameters
-    ----------
-    tagger : Tagger
-        The model. Its training data must have consisted of tokens without other columns.
-    examples : sequence of RuleExample
-        The test cases.
-    decoder : Decoder
-        The rules: ``tagger.decoder(rules, ...)``. Hard rules that no labelling obeys are relaxed, unless the decoder
-        skips such sequences.
-    tokens : {"blanks", "words", "punctuation", "references", "characters"}, optional
-        How to split texts. By default, as the training data was split.
+    Hard rules that no labelling obeys are relaxed, unless the decoder skips such sequences. tokens: how to split texts;
+    by default, as the training data was split. Raise `ModelError` or `GivenError` if the model or a rule needs more
+    than the tokens of a text.
 
-    Returns
-    -------
-    list of Outcome
-        One per test case, in order.
-
-    Raises
-    ------
-    ModelError
-        If the model needs more than the tokens of a text.
-    GivenError
-        If a rule does.
-
-    Examples
-    --------
     >>> import bridle
     >>> from bridle.rules.loading import parse_example
     >>> model = bridle.LocalTagger(features=["word[0]"]).fit([["to", "Bonn"]], [["O", "CITY"]])
@@ -85,15 +58,15 @@ def run_examples(
     split = [tokenize(example.text, how) for example in examples]
     if decoder.on_infeasible == "raise":
         decoder = decoder.with_rules(decoder.rules, on_infeasible="relax")
-    found = tagger.decode([{main: tokens} for tokens, _ in split], decoder)
+    decodings = tagger.decode([{main: tokens} for tokens, _ in split], decoder)
     return [
-        _outcome(example, tokens, starts, one.labels, tagger.labels_)
-        for example, (tokens, starts), one in zip(examples, split, found, strict=True)
+        _outcome(example, tokens, starts, decoding.labels, tagger.labels_)
+        for example, (tokens, starts), decoding in zip(examples, split, decodings, strict=True)
     ]
 
 
 def _column(tagger: Tagger, decoder: Decoder) -> str:
-    """The column that the tokens of a text fill, if the model and the rules need no other one."""
+    """Return the column that the tokens of a text fill; raise if the model or the rules need another one."""
     features = tagger.features_
     if not isinstance(features, TemplateFeatures):
         raise ModelError(
@@ -117,53 +90,57 @@ def _column(tagger: Tagger, decoder: Decoder) -> str:
     return features.main
 
 
-# ---- comparing ------------------------------------------------------------------------------------------------------
-
-
 def _outcome(
     example: RuleExample, tokens: list[str], starts: array[int], names: Sequence[str], labels: Labels
 ) -> Outcome:
+    """Compare the labels of a text with its test case."""
     check_stopped()
 
-    def told(message: str, wrong: Sequence[int] = ()) -> Outcome:
+    def outcome(message: str, wrong: Iterable[int] = ()) -> Outcome:
         return Outcome(example, not message, message, tuple(tokens), tuple(names), tuple(sorted(set(wrong))))
 
+    def shown(segment: Segment) -> str:
+        text = example.text[starts[segment.start] : starts[segment.end - 1] + len(tokens[segment.end - 1])]
+        return f"{quoted_name(segment.type)} {quote(text)}"
+
     if tokens and not names:
-        return told("no labelling was found that obeys the rules", range(len(tokens)))
-    kinds = sorted(labels.types - {labels.outside})  # what lies outside of segments is not one
+        return outcome("no labelling was found that obeys the rules", range(len(tokens)))
+    kinds = sorted(labels.types - {labels.outside})  # tokens outside of segments form none
     for label, _ in example.spans:
         if label not in kinds:
-            return told(unknown_name(label, kinds)[0])
-    wanted = _wanted(example, tokens, starts)
-    if isinstance(wanted, str):
-        return told(wanted)
-    found = [one for one in labels.segments(names) if one.type != labels.outside]
+            return outcome(unknown_name(label, kinds)[0])
+    expected = _expected(example, tokens, starts)
+    if isinstance(expected, str):
+        return outcome(expected)
+    guessed = [segment for segment in labels.segments(names) if segment.type != labels.outside]
     faults: dict[Segment, str] = {}
-    for one in wanted:
-        if one not in found:
-            there = [other for other in found if other.start < one.end and one.start < other.end]
-            instead = ", ".join(_shown(other, example, tokens, starts) for other in there) or "nothing there"
-            faults[one] = f"wanted {_shown(one, example, tokens, starts)}, found {instead}"
-    near = {t for one in faults for t in range(one.start, one.end)}
-    for one in found if example.kind == "is" else ():
-        if one not in wanted:
-            reported = not near.isdisjoint(range(one.start, one.end))
-            faults[one] = "" if reported else f"found {_shown(one, example, tokens, starts)}, which is not wanted"
-    meant, guessed = _types(wanted), _types(found)
-    wrong = []
-    for one in faults:
-        inside = range(one.start, one.end)
-        wrong.append(
-            [t for t in inside if (t in meant or one not in wanted) and meant.get(t) != guessed.get(t)] or inside
-        )
-    return told("; ".join(filter(None, faults.values())), list(chain.from_iterable(wrong)))
+    for segment in expected:
+        if segment not in guessed:
+            there = [other for other in guessed if other.start < segment.end and segment.start < other.end]
+            instead = ", ".join(map(shown, there)) or "nothing there"
+            faults[segment] = f"wanted {shown(segment)}, found {instead}"
+    near = {t for segment in faults for t in range(segment.start, segment.end)}
+    for segment in guessed if example.kind == "is" else ():
+        if segment not in expected:
+            reported = not near.isdisjoint(range(segment.start, segment.end))
+            faults[segment] = "" if reported else f"found {shown(segment)}, which is not wanted"
+    right, guess = _types(expected), _types(guessed)
+    wrong: list[int] = []
+    for segment in faults:
+        inside = range(segment.start, segment.end)
+        differ = [t for t in inside if (t in right or segment not in expected) and right.get(t) != guess.get(t)]
+        wrong += differ or inside
+    return outcome("; ".join(filter(None, faults.values())), wrong)
 
 
-def _wanted(example: RuleExample, tokens: Sequence[str], starts: Sequence[int]) -> list[Segment] | str:
-    """The segments that a test case names; or what is wrong with it."""
+def _expected(example: RuleExample, tokens: Sequence[str], starts: Sequence[int]) -> list[Segment] | str:
+    """Find the segments that a test case names, or say why they cannot be found.
+
+    A phrase is taken at the first place after the phrase before it where no token lies half inside it.
+    """
     if (missing := example.missing()) is not None:
         return missing
-    out, at = [], 0
+    segments, at = [], 0
     ends = [start + len(token) for start, token in zip(starts, tokens, strict=True)]
     for label, phrase in example.spans:
         begin = example.text.find(phrase, at)
@@ -175,15 +152,10 @@ def _wanted(example: RuleExample, tokens: Sequence[str], starts: Sequence[int]) 
             begin = example.text.find(phrase, begin + 1)
         else:
             return f"{quote(phrase)} does not begin and end where tokens do; the tokens are: {' | '.join(tokens)}"
-        out.append(Segment(inside[0], inside[-1] + 1, label))
+        segments.append(Segment(inside[0], inside[-1] + 1, label))
         at = end
-    return out
+    return segments
 
 
 def _types(segments: Sequence[Segment]) -> dict[int, str]:
-    return {t: one.type for one in segments for t in range(one.start, one.end)}
-
-
-def _shown(one: Segment, example: RuleExample, tokens: Sequence[str], starts: Sequence[int]) -> str:
-    text = example.text[starts[one.start] : starts[one.end - 1] + len(tokens[one.end - 1])]
-    return f"{quoted_name(one.type)} {quote(text)}"
+    return {t: segment.type for segment in segments for t in range(segment.start, segment.end)}

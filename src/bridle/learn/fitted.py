@@ -1,33 +1,31 @@
 """`fit_rules`: rules from labelled data, priced against a model, kept only if they help.
 
-scores       of sequences that the model has not seen: cross-fitted, or of new data                    scored.py
-candidates   rules that hold nearly always and not by chance                                           relational.py
-prices       learned jointly from zero, each rule tested                                               pricing.py
-verdict      each fold decoded under rules priced on the others, against no rules at all               compare.py
+Candidates are rules that hold nearly always and not by chance (relational.py). They are priced jointly on scores of
+sequences that the model has not seen, and tested (pricing.py). Then each fold is decoded under rules priced on the
+others, and compared with no rules at all.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
 from bridle.errors import ModelError
 from bridle.features import PlainFeatures, sequences_of
 from bridle.frames import LabelLists, Sequences, Table
-from bridle.learn.evidence import Learned, counter, priced
+from bridle.learn.evidence import Given, Learned, priced, rules_of
 from bridle.learn.pricing import Effect, Prices, Pricing, Scored, Source
 from bridle.learn.relational import RelationalRules
-from bridle.learn.statistics import Comparison, compared
-from bridle.models.checks import Given, all_known, check_callable, given_of, labellings_of, positive
+from bridle.learn.statistics import Comparison, compare_scores
+from bridle.models.checks import all_known, check_callable, given_of, labellings_of, positive
 from bridle.models.folds import CrossFit
 from bridle.models.tagger import Tagger
 from bridle.report.sequences import SequenceScores
 from bridle.rules.base import Rule
 from bridle.rules.loading import as_rules
 
-L1 = (4.0, 1.0)  # the first is best on most data; the second where a model makes few mistakes, of one kind
-SIGNIFICANCE = 0.1
+L1 = (4.0, 1.0)  # the first is best on most data; the second if a model makes few mistakes, of one kind
 _SURE = 0.2  # the p of a sign test below which the second is taken
 
 
@@ -40,7 +38,7 @@ class PricedRule:
     learned : Learned
         The soft rule with its evidence.
     effect : Effect
-        What it does among all.
+        Its effect among all.
     """
 
     learned: Learned
@@ -65,7 +63,7 @@ class FittedRules:
         Shares of held-out sequences: ``"exact"``, ``"f1"``, ``"accuracy"``, ``"quality"``, without rules and under
         rules that were priced on other sequences.
     exact, quality : Comparison
-        What rules gain there in sequences all right, and in quality, with intervals.
+        Gains there in sequences all right, and in quality, with intervals.
     l1 : float
         The L1 term that was chosen.
     scale : float
@@ -78,7 +76,7 @@ class FittedRules:
     candidates : int
         Number of rules that were considered.
     dropped : dict of str to int
-        What became of the others.
+        Number of rules that were dropped, by reason.
     fingerprint : str
         Identifies the model.
     """
@@ -101,35 +99,29 @@ class FittedRules:
     @property
     def learned(self) -> list[Learned]:
         """The rules to use, with their evidence; none if they do not win."""
-        return [one.learned for one in self.priced] if self.won else []
+        return [rule.learned for rule in self.priced] if self.won else []
 
     @property
     def rules(self) -> list[Rule]:
         """The rules to use; none if they do not win."""
-        return [one.rule for one in self.learned]
+        return rules_of(self.learned)
 
     def lines(self) -> list[str]:
-        """Print what was found.
+        """Print the result.
 
         Returns
         -------
         list of str
-            Lines of text: what rules gain on held-out sequences, and the verdict.
+            Lines of text: gains on held-out sequences, and the verdict.
         """
-        how = (
-            "each fold scored by a model trained on the others" if self.source == "cross-fitted" else "new to the model"
-        )
-        found = len(self.priced)
+        new = self.source != "cross-fitted"
+        how = "new to the model" if new else "each fold scored by a model trained on the others"
+        passed, all_of_them = len(self.priced), self.candidates
+        verdict = f"no rules: none of {all_of_them} candidates passed the tests" if all_of_them else "no rules"
         if self.won:
-            verdict = f"{found} of {self.candidates} candidate rules were kept"
-        elif found:
-            verdict = (
-                f"no rules: {found} of {self.candidates} candidates passed the tests, but do not raise the quality"
-            )
-        else:
-            verdict = (
-                f"no rules: none of {self.candidates} candidates passed the tests" if self.candidates else "no rules"
-            )
+            verdict = f"{passed} of {all_of_them} candidate rules were kept"
+        elif passed:
+            verdict = f"no rules: {passed} of {all_of_them} candidates passed the tests, but do not raise the quality"
         return [
             f"priced for model {self.fingerprint} on {self.sequences:,} sequences in {self.folds} folds, {how}",
             f"sequences all right: {self._both('exact', 1)} ({self.exact})",
@@ -148,24 +140,8 @@ class FittedRules:
         dict
             Figures by name; shares, not percent.
         """
-        names = (
-            "won",
-            "plain",
-            "held_out",
-            "l1",
-            "scale",
-            "sequences",
-            "folds",
-            "source",
-            "candidates",
-            "dropped",
-            "fingerprint",
-        )
-        return {
-            **{name: getattr(self, name) for name in names},
-            "exact": self.exact.to_dict(),
-            "quality": self.quality.to_dict(),
-        }
+        figures = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "priced"}
+        return {**figures, "exact": self.exact.to_dict(), "quality": self.quality.to_dict()}
 
 
 def fit_rules(
@@ -179,12 +155,12 @@ def fit_rules(
     cross_fit: CrossFit | None = None,
     groups: Sequence[Hashable] | Table | None = None,
     l1: float | Literal["auto"] = "auto",
-    significance: float = SIGNIFICANCE,
+    significance: float = 0.1,
     seed: int = 0,
     threads: int = 0,
     watch: Callable[[str], None] | None = None,
 ) -> FittedRules:
-    """Learn rules from labelled sequences that make a model better, and what breaking each should cost.
+    """Learn rules from labelled sequences that make a model better, and their penalties.
 
     Penalties from counts charge again for what the model already knows. Here they are learned on scores of sequences
     that the model has not seen, jointly and from zero. A rule stays if it makes gold significantly more likely, and all
@@ -222,12 +198,12 @@ def fit_rules(
     threads : int, default 0
         Number of threads; 0 means all cores.
     watch : callable, optional
-        Called with a sentence about what is being done.
+        Called with a sentence about each step.
 
     Returns
     -------
     FittedRules
-        The rules (`rules`, or with their evidence `learned`), and what they gain.
+        The rules (`rules`, or with their evidence `learned`), and their gains.
 
     Raises
     ------
@@ -243,8 +219,8 @@ def fit_rules(
     >>> train = references.references("acm", "lncs", count=60)
     >>> X, y = [e.columns for e in train], [e.labels for e in train]
     >>> model = bridle.CRF(features=["lower[0]", "label[-1]"], c2=0.1, scheme="IO").fit(X, y)
-    >>> found = bridle.learn.fit_rules(model, X, y)
-    >>> found.won, found.exact.gain > 0.1, len(found.rules) < found.candidates
+    >>> fitted = bridle.learn.fit_rules(model, X, y)
+    >>> fitted.won, fitted.exact.gain > 0.1, len(fitted.rules) < fitted.candidates
     (True, True, True)
     """
     if l1 != "auto":
@@ -258,20 +234,25 @@ def fit_rules(
     scored = Scored.of(
         model, X, y, given, scores=scores, cross_fit=cross_fit, groups=groups, threads=threads, seed=seed, say=say
     )
-    found = _candidates(scored, X, all_known(y), given, rules, seed, say)
-    say(f"pricing {len(found)} rules on {len(scored):,} sequences")
-    rough = Pricing(scored, [one.rule for one in found], l1=L1[0], significance=significance)
+    if rules is None or isinstance(rules, RelationalRules):
+        say("looking for rules")
+        miner = rules or RelationalRules(select="all", penalty=None, scheme=model.labels_.scheme, seed=seed)
+        candidates = _mine(miner, model, X, all_known(y), given)
+    else:
+        candidates = _with_evidence(as_rules(rules), scored)
+    say(f"pricing {len(candidates)} rules on {len(scored):,} sequences")
+    rough = Pricing(scored, rules_of(candidates), l1=L1[0], significance=significance)
     plain = scored.judge(scored.decode([]))
-    best: _Fit | None = None
-    for strength in L1 if l1 == "auto" else (float(l1),):
-        fit = _Fit.of(rough.at(strength), plain, say)
-        if best is None or fit.beats(best):
-            best = fit
-    assert best is not None  # there is one strength at least
-    gains = compared(plain, best.held_out)
+    first, *others = [_Fit.of(rough.at(term), plain, say) for term in (L1 if l1 == "auto" else (float(l1),))]
+    best = next((fit for fit in others if fit.beats(first)), first)
+    gains = compare_scores(plain, best.held_out)
     effects = best.pricing.effects(best.prices)
-    kept = [PricedRule(_priced(found[r], best.prices, r), effects[r]) for r in best.prices.kept]
-    kept.sort(key=lambda one: (one.effect.p or 0.0, str(one.learned.rule)))
+    kept = []
+    for r in best.prices.kept:
+        penalty = float(f"{best.prices.penalties[r]:.3g}")  # readable
+        learned = replace(candidates[r], rule=priced(candidates[r].rule, penalty))
+        kept.append(PricedRule(learned, effects[r]))
+    kept.sort(key=lambda rule: (rule.effect.p or 0.0, str(rule.learned.rule)))
     return FittedRules(
         tuple(kept),
         bool(kept) and gains["quality"].gain > 0,
@@ -282,9 +263,9 @@ def fit_rules(
         best.pricing.l1,
         best.prices.scale,
         len(scored),
-        len(set(scored.fold.tolist())),
+        scored.n_folds,
         scored.source,
-        len(found),
+        len(candidates),
         {reason: n for reason, n in best.pricing.dropped.items() if n},
         model.fingerprint_,
     )
@@ -292,7 +273,7 @@ def fit_rules(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Fit:
-    """Rules that passed the tests under one L1 term, and how they do on held-out sequences."""
+    """Rules that passed the tests under one L1 term, and the held-out sequences decoded under them."""
 
     pricing: Pricing
     prices: Prices
@@ -311,42 +292,26 @@ class _Fit:
         return cls(pricing, last, pricing.scored.held_out(lambda use: pricing.soft(pricing.relearn(last, use))))
 
     def beats(self, other: _Fit) -> bool:
-        """Does it label better, and not by accident?"""
-        seen = Comparison.of(other.held_out.quality, self.held_out.quality)
-        return seen.gain > 0 and seen.p < _SURE
+        """Check whether it labels better, and not by accident."""
+        comparison = Comparison.of(other.held_out.quality, self.held_out.quality)
+        return comparison.gain > 0 and comparison.p < _SURE
 
 
-def _candidates(
-    scored: Scored,
+def _mine(
+    miner: RelationalRules,
+    model: Tagger,
     X: Sequence[Any],
     y: Sequence[Sequence[str]],
     given: Sequence[Given] | None,
-    rules: Iterable[Rule | str] | RelationalRules | None,
-    seed: int,
-    say: Callable[[str], None],
 ) -> list[Learned]:
-    """Rules to price, with their evidence."""
-    model = scored.model
-    if rules is not None and not isinstance(rules, RelationalRules):
-        return _with_evidence(as_rules(rules), scored)
-    say("looking for rules")
-    miner = rules or RelationalRules(select="all", penalty=None, scheme=model.labels_.scheme, seed=seed)
+    """Find hard rules in data; texts of tokens come from the model's features, or else from the given values."""
     texts = None if isinstance(model.features_, PlainFeatures) else [list(model.features_.tokens(x)) for x in X]
-    if texts is None and given is not None and not all("tokens" in one for one in given):
+    if texts is not None or (given is not None and not all("tokens" in values for values in given)):
         given = None
-    return [one.hard() for one in miner.fit(texts, y, given if texts is None else None).learned_]
+    return [learned.hard() for learned in miner.fit(texts, y, given).learned_]
 
 
 def _with_evidence(rules: Sequence[Rule], scored: Scored) -> list[Learned]:
-    """Rules that somebody wrote, with how often gold obeys them; each applies to every sequence."""
-    count = counter(rules, scored.labels, threads=scored.threads)
-    broken = (count(scored.gold, scored.offsets, scored.asked_by(rules)) > 0).sum(axis=0).tolist()
-    return [
-        Learned(rule, "written", len(scored) - n, len(scored), len(scored))
-        for rule, n in zip(rules, broken, strict=True)
-    ]
-
-
-def _priced(one: Learned, prices: Prices, r: int) -> Learned:
-    """With its penalty, rounded so that people can read it."""
-    return replace(one, rule=priced(one.rule, float(f"{prices.penalties[r]:.3g}")))
+    """Count how often gold obeys written rules; each applies to every sequence."""
+    broken, n = scored.broken(rules, scored.gold).sum(axis=0).tolist(), len(scored)
+    return [Learned(rule, "written", n - bad, n, n) for rule, bad in zip(rules, broken, strict=True)]

@@ -1,16 +1,12 @@
-"""JointWeights: what rules cost, learned by decoding with them (Tromble & Eisner 2006, section 7).
+"""JointWeights: penalties learned by decoding with the rules (Tromble & Eisner 2006, section 7).
 
-    y^  = argmax over y of  s M(y) - sum over r of w[r] v[r](y)      the best labelling under the current weights
-    w[r] <- max(0, w[r] + rate (v[r](y^) - v[r](gold)))              where y^ is not gold
-    s    <- max(least, s + rate (M(gold) - M(y^)) / tokens)          only if the scale of the model is learned too
-    penalty of r = mean of w[r] over all steps / mean of s
+y^  = argmax over y of  s M(y) - sum over r of w[r] v[r](y)      the best labelling under the current weights
+w[r] <- max(0, w[r] + rate (v[r](y^) - v[r](gold)))              where y^ is not gold
+s    <- max(least, s + rate (M(gold) - M(y^)) / tokens)          only if the scale of the model is learned too
+penalty of r = mean of w[r] over all steps / mean of s
 
-    M score of the model    v[r] violations of rule r, or 0/1 for a rule that is paid once per sequence    s from 1
-    B sequences (b)    R soft rules (r)    a step is a mini-batch: its weights are fixed, its updates are added up
-
-So a rule gets more expensive while guesses break it more often than gold does, and cheaper while gold does. A rule
-whose weight ends at 0 is useless. Hard rules are obeyed and not learned. A model breaks few rules on the data it was
-trained on: learn the weights on other data.
+M score of the model    v[r] violations of rule r, or 0/1 for a rule that is paid once per sequence    s from 1
+B sequences (b)    R soft rules (r)    a step is a mini-batch: its weights are fixed, its updates are added up
 """
 
 from __future__ import annotations
@@ -21,21 +17,17 @@ from typing import Any, Literal, Self
 import numpy as np
 import numpy.typing as npt
 
-from bridle import _native
 from bridle.arrays import is_integer
 from bridle.decoding.decoder import Decoder
-from bridle.decoding.problem import LIMIT, OPTIMAL, Answers, Limits, Problem, check_given, offsets_of, pieces
-from bridle.decoding.threads import over_parts
-from bridle.engines import Search, solve_one
+from bridle.decoding.problem import check_given, offsets_of
 from bridle.errors import LabelError, ModelError, RuleError, shown
 from bridle.labels import Labels
-from bridle.lattice import Batch, Lattices, subset
+from bridle.lattice import Lattices, subset
 from bridle.learn.evidence import Given, Ids, counter, penalty_of, priced
 from bridle.models.checks import (
     check_pair,
     check_seed,
     count_of,
-    count_of_threads,
     ids_of,
     labellings_of,
     of_dev,
@@ -47,14 +39,13 @@ from bridle.models.linear import Array, Weights
 from bridle.models.tagger import Tagger
 from bridle.models.training import Judge, Plan, Progress, Step, train
 from bridle.rules.base import Rule, Soft
-from bridle.rules.compiled import CompiledRules
 
 Floats = npt.NDArray[np.float64]
 _LEAST = 0.01  # of the model's scale: without it rules would decide alone
 
 
 class _Data:
-    """Sequences with their scores, gold labels, and what the rules ask for."""
+    """Sequences with their scores, gold labels, and the values that rules refer to."""
 
     def __init__(self, of: Tagger | Labels, decoder: Decoder, X: Any, y: Any, given: Any) -> None:
         model = of if isinstance(of, Tagger) else None
@@ -67,103 +58,84 @@ class _Data:
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
-    def scores_of_gold(self) -> Floats:
-        """(B,): M(gold)."""
-        cuts = self.offsets
-        return np.array([self.lattices[b].score(self.gold[cuts[b] : cuts[b + 1]]) for b in range(len(self))])
+    def gold_of(self, b: int) -> Ids:
+        return self.gold[self.offsets[b] : self.offsets[b + 1]]
 
-    def given_of(self, chosen: npt.NDArray[np.integer]) -> Sequence[Given] | None:
-        return None if self.given is None else [self.given[b] for b in chosen.tolist()]
+
+def _priced(rules: Sequence[Rule], penalties: Floats) -> list[Rule]:
+    """Give the soft rules these penalties, in their order."""
+    prices = iter(penalties.tolist())
+    return [priced(rule, next(prices)) if isinstance(rule, Soft) else rule for rule in rules]
 
 
 class _Perceptron:
     """The learner: one pass over all sequences per step. Weights are w, and s at the end."""
 
-    def __init__(self, data: _Data, labels: Labels, rules: Sequence[Rule], settings: JointWeights) -> None:
+    def __init__(self, data: _Data, decoder: Decoder, settings: JointWeights) -> None:
         self.finished: str | None = None
-        self._data, self._set, self._epoch, self._steps = data, settings, 0, 0
-        self._soft = np.array([isinstance(rule, Soft) for rule in rules], dtype=bool)
-        self._once = np.array([isinstance(rule, Soft) and rule.per == "sequence" for rule in rules])[self._soft]
-        self._limits, self._rules = Limits(max_states=settings.max_states), list(rules)
-        self._compiled = CompiledRules(labels, rules, self._limits.native())
-        count = counter([rule for rule in rules if isinstance(rule, Soft)], labels, threads=settings.threads)
+        self._data, self._settings, self._epoch, self._steps = data, settings, 0, 0
+        self._decoder = decoder.with_rules(
+            decoder.rules, engine="search", on_infeasible="skip", max_states=settings.max_states
+        )
+        self._soft = np.array([isinstance(rule, Soft) for rule in decoder.rules], dtype=bool)
+        soft = [rule for rule in decoder.rules if isinstance(rule, Soft)]
+        self._once = np.array([rule.per == "sequence" for rule in soft])
+        count = counter(soft, decoder.labels, threads=settings.threads)
         self._in_gold = self._paid(count(data.gold, data.offsets, data.given))
-        self._gold_scores = data.scores_of_gold() if settings.scale == "learned" else None
-        from_rules = settings.start == "penalties"
-        w = [penalty_of(rule) if from_rules else 0.0 for rule in rules if isinstance(rule, Soft)]
-        self._w = np.array([*w, 1.0])
+        self._gold_scores: Floats | None = None
+        if settings.scale == "learned":
+            self._gold_scores = np.array([data.lattices[b].score(data.gold_of(b)) for b in range(len(data))])
+        start = [rule.penalty if settings.start == "penalties" else 0.0 for rule in soft]
+        self._w = np.array([*start, 1.0])
         self._sum = np.zeros_like(self._w)
-        self._threads = count_of_threads(settings.threads)
 
-    def _paid(self, violations: Ids) -> Floats:
-        """How often each soft rule is paid for."""
+    def _paid(self, violations: npt.NDArray[np.integer]) -> Floats:
+        """Count how often each soft rule is paid for."""
         return np.where(self._once, np.minimum(violations, 1), violations).astype(np.float64)
 
     def step(self) -> float:
-        """One pass over the sequences; the share of wrong tokens on the way."""
-        order = np.random.default_rng((self._set.seed, self._epoch)).permutation(len(self._data))
-        size = self._set.size
-        wrong = sum(self._batch(order[k : k + size]) for k in range(0, len(order), size))
+        """Make one pass over the sequences; return the share of wrong tokens on the way."""
+        order = np.random.default_rng((self._settings.seed, self._epoch)).permutation(len(self._data))
+        size = self._settings.size
+        wrong = sum(self._learn(order[k : k + size]) for k in range(0, len(order), size))
         self._epoch += 1
         self.finished = "no mistakes left" if wrong == 0 else None
         return wrong / max(len(self._data.gold), 1)
 
-    def _batch(self, chosen: npt.NDArray[np.integer]) -> int:
-        """A mini-batch; how many tokens were wrong. Sequences without an answer teach nothing."""
-        data = self._data
-        lattices, given = subset(data.lattices, chosen), data.given_of(chosen)
-        cuts = offsets_of(lattices)
-        found = self._decode(lattices, given)
-        gold = np.concatenate([data.gold[data.offsets[b] : data.offsets[b + 1]] for b in chosen.tolist()])
-        errors = np.concatenate([[0], np.cumsum(found.ids != gold)])
-        per_sequence = errors[cuts[1:]] - errors[cuts[:-1]]
-        learnt = (per_sequence > 0) & ((found.status == OPTIMAL) | (found.status == LIMIT))
+    def _learn(self, chosen: npt.NDArray[np.integer]) -> int:
+        """Learn from a mini-batch; return how many tokens were wrong. Sequences without an answer teach nothing."""
+        data, penalties = self._data, self._w[:-1] / self._w[-1]
+        given = None if data.given is None else [data.given[b] for b in chosen.tolist()]
+        decoder = self._decoder.with_rules(_priced(self._decoder.rules, penalties))
+        guesses = decoder.decode_batch(subset(data.lattices, chosen), given, threads=self._settings.threads)
+        cuts = guesses.offsets
+        gold = np.concatenate([data.gold_of(b) for b in chosen.tolist()])
+        errors = np.append(0, np.cumsum(guesses.ids != gold))
+        learnt = (errors[cuts[1:]] > errors[cuts[:-1]]) & guesses.answered
         self._sum += self._w
         self._steps += 1
         if learnt.any():
-            paid = self._paid(found.violations[:, self._soft])
+            paid = self._paid(guesses.violations[:, self._soft])
             change = np.append((paid - self._in_gold[chosen])[learnt].sum(axis=0), 0.0)
             if self._gold_scores is not None:
-                guessed = found.score + paid @ (self._w[:-1] / self._w[-1])
+                guessed = guesses.scores + paid @ penalties
                 gap = (self._gold_scores[chosen] - guessed)[learnt]
                 change[-1] = (gap / np.diff(cuts)[learnt])[np.isfinite(gap)].sum()
-            self._w = np.maximum(self._w + self._set.rate * change, [*np.zeros(len(self._w) - 1), _LEAST])
+            self._w = np.maximum(self._w + self._settings.rate * change, [*np.zeros(len(self._w) - 1), _LEAST])
         return int(errors[-1])
 
-    def _decode(self, lattices: Lattices, given: Sequence[Given] | None) -> Answers:
-        """Automata are built once: only what rules cost changes."""
-        prices = iter((self._w[:-1] / self._w[-1]).tolist())
-        rules = [priced(r, next(prices)) if isinstance(r, Soft) else r for r in self._rules]
-        compiled = CompiledRules(self._compiled.labels, rules, self._limits.native())
-
-        def solve(low: int, high: int, stop: _native.Stop) -> Answers:
-            some = lattices.part(low, high) if isinstance(lattices, Batch) else lattices[low:high]
-            its = None if given is None else given[low:high]
-            problems = (
-                Problem(compiled, piece, part, first=low + first, many=True, stop=stop)
-                for first, piece, part, _, _ in pieces(some, its, None, {})
-            )
-            return Answers.joined([solve_one(Search(), problem, self._limits) for problem in problems])
-
-        count = len(lattices)
-        size = -(-count // self._threads)
-        parts = [(low, min(low + size, count)) for low in range(0, count, size)]
-        return Answers.joined(over_parts(solve, parts, self._threads))
-
     def weights(self) -> Weights:
-        """Penalties: weights in units of the model's scores."""
-        w = self._w if self._set.average == "last" or not self._steps else self._sum_with_last() / (self._steps + 1)
+        """Return penalties: weights in units of the model's scores."""
+        last = self._settings.average == "last" or not self._steps
+        w = self._w if last else np.asarray(self._sum + self._w) / (self._steps + 1)
         return w[:-1] / w[-1], None, None
 
-    def _sum_with_last(self) -> Floats:
-        return np.asarray(self._sum + self._w)
-
     def state(self) -> dict[str, Array]:
-        """Weights, sums, and how far we are."""
+        """Return weights, sums, and how far training has come."""
         return {"w": self._w, "sum": self._sum, "at": np.array([self._epoch, self._steps], dtype=np.int64)}
 
     def restore(self, state: Mapping[str, Array]) -> None:
-        """Go on from there."""
+        """Continue from a state."""
         self._w, self._sum = np.array(state["w"]), np.array(state["sum"])
         self._epoch, self._steps = (int(x) for x in state["at"])
 
@@ -211,15 +183,15 @@ class JointWeights(Estimator):
     >>> from bridle.learn import JointWeights
     >>> soft = [rules.at_most(1, of="A").soft(1), rules.starts_with("B").soft(1)]
     >>> wrong = Lattice([[1, 0], [0, 1], [1, 0]])
-    >>> made = JointWeights(soft, Labels(["A", "B"]), rate=0.5).fit([wrong] * 9, [["A", "B", "B"]] * 9)
-    >>> print(made.rules_[0].rule, made.useless_[0].rule, sep="; ")
+    >>> joint = JointWeights(soft, Labels(["A", "B"]), rate=0.5).fit([wrong] * 9, [["A", "B", "B"]] * 9)
+    >>> print(joint.rules_[0].rule, joint.useless_[0].rule, sep="; ")
     at most 1 segment of A; starts with B
     """
 
-    rules_: list[Rule]  # the hard ones, and the soft ones that cost something, in their order
-    weights_: Floats  # (rules,)  penalties of all rules that came; inf for hard ones
-    useless_: list[Rule]  # soft rules whose weight ended at 0, as they came
-    progress_: Progress  # how it went; iteration 0 is the rules as they came
+    rules_: list[Rule]
+    weights_: Floats  # (rules,)
+    useless_: list[Rule]
+    progress_: Progress  # iteration 0 is the rules as they were passed
 
     def __init__(
         self,
@@ -289,22 +261,21 @@ class JointWeights(Estimator):
             raise ModelError("patience needs a development set", got="dev=None", wanted="fit(X, y, dev=(X, y))")
         decoder = Decoder(labels, rules)
         data = _Data(self.of, decoder, X, y, given)
-        measure, came = None, [penalty_of(rule) for rule in rules if isinstance(rule, Soft)]
+        measure, written = None, np.array([rule.penalty for rule in rules if isinstance(rule, Soft)])
         if dev is not None:
             check_pair(dev)
             with of_dev():
-                held = _Data(self.of, decoder, dev[0], dev[1], dev_given)
-                measure = self._measure(held, labels, rules)
-        if not came:
+                measure = self._measure(_Data(self.of, decoder, dev[0], dev[1], dev_given), decoder)
+        if not len(written):
             self._keep(rules, np.empty(0), Progress(why="there are no soft rules"))
             return self
         judge = None if measure is None else Judge("accuracy", measure)
-        (found, _, _), progress, interrupted = train(_Perceptron(data, labels, rules, self), plan, judge, {})
+        (penalties, _, _), progress, interrupted = train(_Perceptron(data, decoder, self), plan, judge, {})
         if measure is not None:
-            before = measure((np.array(came), None, None))
+            before = measure((written, None, None))
             if progress.best_score is None or before > progress.best_score:
-                found, progress.best_score, progress.best_iteration = np.array(came), before, 0
-        self._keep(rules, found, progress)
+                penalties, progress.best_score, progress.best_iteration = written, before, 0
+        self._keep(rules, penalties, progress)
         if interrupted:
             raise KeyboardInterrupt
         return self
@@ -324,33 +295,28 @@ class JointWeights(Estimator):
         if isinstance(self.of, Tagger):
             return self.of.decoder().labels
         if not isinstance(self.of, Labels):
-            raise LabelError("whose weights?", got=shown(self.of), wanted="a model, or the Labels of lattices")
+            raise LabelError(
+                "`of` must be a model or Labels", got=shown(self.of), wanted="a model, or the Labels of lattices"
+            )
         return self.of
 
-    def _measure(self, held: _Data, labels: Labels, rules: list[Rule]) -> Callable[[Weights], float]:
-        """Accuracy on the development set, as a function of the penalties."""
-        if not len(held.gold):
+    def _measure(self, dev: _Data, decoder: Decoder) -> Callable[[Weights], float]:
+        """Make a function of penalties that returns the accuracy on the development set."""
+        if not len(dev.gold):
             raise ModelError("the development set is empty", got="no tokens", wanted="at least one")
-
         # Under hard rules a limit could come before any labelling; soft ones can always be broken.
-        most = self.max_states if all(isinstance(rule, Soft) for rule in rules) else None
+        most = self.max_states if all(isinstance(rule, Soft) for rule in decoder.rules) else None
 
-        def accuracy(found: Weights) -> float:
-            prices = iter(found[0].tolist())
-            now = [priced(rule, next(prices)) if isinstance(rule, Soft) else rule for rule in rules]
-            decoder = Decoder(labels, now, on_infeasible="relax", max_states=most)
-            ids = decoder.decode_batch(held.lattices, held.given, threads=self.threads).ids
-            return float((ids == held.gold).mean())
+        def accuracy(weights: Weights) -> float:
+            rules = _priced(decoder.rules, weights[0])
+            limited = Decoder(decoder.labels, rules, on_infeasible="relax", max_states=most)
+            return float((limited.decode_batch(dev.lattices, dev.given, threads=self.threads).ids == dev.gold).mean())
 
         return accuracy
 
-    def _keep(self, rules: list[Rule], found: Floats, progress: Progress) -> None:
+    def _keep(self, rules: list[Rule], penalties: Floats, progress: Progress) -> None:
         self.weights_ = np.array([penalty_of(rule) for rule in rules])
-        self.weights_[np.isfinite(self.weights_)] = found
-        weighed = list(zip(rules, self.weights_.tolist(), strict=True))
-        self.rules_ = [priced(r, w) if isinstance(r, Soft) else r for r, w in weighed if w > 0]
-        self.useless_ = [rule for rule, weight in weighed if weight == 0]
+        self.weights_[np.isfinite(self.weights_)] = penalties
+        self.rules_ = [rule for rule in _priced(rules, penalties) if penalty_of(rule) > 0]
+        self.useless_ = [rule for rule, weight in zip(rules, self.weights_.tolist(), strict=True) if weight == 0]
         self.progress_ = progress
-
-
-__all__ = ["JointWeights"]

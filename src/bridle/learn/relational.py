@@ -10,94 +10,43 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, compress
 from typing import Any, Literal, Self, cast
 
 import numpy as np
 
 from bridle.arrays import is_integer
 from bridle.automata import DFA, CountingAutomaton
+from bridle.deadline import Deadline
 from bridle.decoding.problem import check_given
+from bridle.engines.highs import INTEGRALITY, IntegerProgram, Solver
 from bridle.errors import LabelError, ModelError, RuleError, shown
 from bridle.features.columns import columns_of, sequences_of
-from bridle.labels import Labels, Scheme, scheme_of
+from bridle.labels import Bools, Labels, Scheme, scheme_of
 from bridle.learn.candidates import KINDS, OF_TOKENS, Candidate, Limits
-from bridle.learn.counted import Counted, Ints, corrupted, given_wrong
+from bridle.learn.counted import Counted, Ints, corrupt, wrong_labellings
 from bridle.learn.evidence import Learned, rules_of
-from bridle.learn.select import Clause, cover
-from bridle.learn.statistics import believed
+from bridle.learn.statistics import Floats, benjamini_hochberg
 from bridle.models.checks import check_seed, given_of, ids_of, labellings_of, names_of, one_of
 from bridle.models.estimator import Estimator
 from bridle.rules.base import Rule
 from bridle.rules.lint_automata import Questions, TooLarge
 from bridle.rules.positions import Allow
 
-
-def needed(rules: Sequence[Rule], data: Counted, *, budget: int = 10_000_000) -> list[bool]:
-    """Which rules are left when those that follow from the others are dropped, the last ones first.
-
-    The rules must be able to hold together, else all of them would follow. budget: steps of automata to spend.
-    """
-    ask = Questions(budget)
-    automata = [automata_of(rule, data.labels) for rule in rules]
-    kept = [True] * len(rules)
-    for i in reversed(range(len(rules))):
-        others = [j for j in range(len(rules)) if kept[j] and j != i]
-        if not automata[i]:
-            kept[i] = not any(_covers(rules[j], rules[i], data) for j in others)
-            continue
-        try:
-            kept[i] = not implied(automata[i], [part for j in others for part in automata[j]], ask)
-        except TooLarge:
-            if ask.left <= 0:
-                break
-    return kept
-
-
-def implied(parts: Sequence[DFA], others: Sequence[DFA], ask: Questions) -> bool:
-    """Do all words that all of `others` accept belong to all of `parts`?"""
-    for part in parts:
-        product = [~part]
-        while (word := ask.word(product)) is not None:
-            broken = next((other for other in others if not other.accepts(word)), None)
-            if broken is None:
-                return False
-            product.append(broken)
-    return True
-
-
-def automata_of(rule: Rule, labels: Labels) -> tuple[DFA, ...]:
-    """The automata of a rule that looks at labels only; none if it is too large or looks at tokens."""
-    if rule.places():
-        return ()
-    try:
-        automata = rule.automata(tuple(names.resolve(labels, {}) for names in rule.names()), labels)
-        return tuple(CountingAutomaton.build(automaton, len(labels)).dfa() for automaton in automata)
-    except RuleError:
-        return ()
-
-
-def _covers(one: Rule, other: Rule, data: Counted) -> bool:
-    """Does a rule that allows labels at some tokens say all that another one says of this data?"""
-    if not (isinstance(one, Allow) and isinstance(other, Allow)):
-        return False
-    narrow, wide = (frozenset[int]().union(*rule.labels.resolve(data.labels, {})) for rule in (one, other))
-    many, few = (data.matching(rule.at.source.pattern) for rule in (one, other))  # type: ignore[union-attr]
-    return narrow <= wide and bool((many | ~few).all())
-
-
 ALL = tuple(KINDS)
+_SECONDS = 5.0  # for one clause; then the rules are chosen greedily
+_PATTERNS = 2_000  # wrong labellings that the same rules separate are one pattern; the frequent ones count
 
 
 @dataclass(frozen=True)
 class Report:
-    """What became of the candidates."""
+    """Counts of candidates, and of those that were dropped or kept."""
 
-    candidates: dict[str, int]  # looked at, by kind
+    candidates: dict[str, int]  # by kind
     dropped: dict[str, int]  # by reason: rare, broken too often, may be due to chance, redundant, not selected, ...
     kept: dict[str, int]  # by kind
     skipped: tuple[str, ...]  # kinds that look at tokens, when there are none
-    wrong: int  # labellings made to tell good rules by
+    wrong: int  # number of wrong labellings
     separated: float  # the share of them that breaks a rule that was kept
     clauses: tuple[tuple[tuple[str, ...], float], ...]  # the rules of each clause as text, and its power
 
@@ -114,7 +63,7 @@ class RelationalRules(Estimator):
     """Find rules between the labels of a sequence in labelled sequences (Fersini et al. 2012).
 
     `fit` sets `rules_`, ready for a `Decoder`; `learned_`, the same with their evidence, the most useful first;
-    `powers_`, the share of wrong labellings that each separates; and `report_`, what became of all candidates.
+    `powers_`, the share of wrong labellings that each separates; and `report_`, counts of candidates.
 
     Parameters
     ----------
@@ -154,7 +103,7 @@ class RelationalRules(Estimator):
     """
 
     learned_: list[Learned]  # the most useful first
-    powers_: list[float]  # of each: the share of wrong labellings that it separates by itself
+    powers_: list[float]  # the share of wrong labellings that each separates by itself
     rules_: list[Rule]
     labels_: Labels
     report_: Report
@@ -180,8 +129,8 @@ class RelationalRules(Estimator):
         self.penalty, self.scheme, self.column, self.wrong, self.seed = penalty, scheme, column, wrong, seed
 
     def __repr__(self) -> str:
-        usual = self._defaults()
-        shown = (f"{name}={value!r}" for name, value in self.get_params().items() if value != usual[name])
+        defaults = self._defaults()
+        shown = (f"{name}={value!r}" for name, value in self.get_params().items() if value != defaults[name])
         return f"RelationalRules({', '.join(shown)})"
 
     def fit(
@@ -222,22 +171,24 @@ class RelationalRules(Estimator):
         data = self._counted(X, y, given)
         skipped = tuple(kind for kind in self.kinds if kind in OF_TOKENS) if data.tokens is None else ()
         limits = Limits(float(self.min_confidence), int(self.min_support))
-        found = [one for kind in self.kinds if kind not in skipped for one in KINDS[kind](data, limits)]
+        candidates = [c for kind in self.kinds if kind not in skipped for c in KINDS[kind](data, limits)]
         dropped: Counter[str] = Counter()
-        good = self._needed(self._true(found, data, dropped), data, dropped)
-
-        made, owner = corrupted(data, self.wrong, self.seed) if wrong is None else given_wrong(data, _ids(data, wrong))
-        broken = [one.broken(data) for one in good]
-        separates = np.zeros((len(good), len(made)), dtype=bool)
-        for row, one, bad in zip(separates, good, broken, strict=True):
-            row[:] = one.broken(made) & ~bad[owner] if len(made) else False
-        powers = separates.mean(axis=1) if len(made) else np.zeros(len(good))
-        clauses: tuple[Clause, ...] = ()
+        good = self._needed(self._true(candidates, data, dropped), data, dropped)
+        if wrong is None:
+            labellings, owner = corrupt(data, self.wrong, self.seed)
+        else:
+            labellings, owner = wrong_labellings(data, _ids(data, wrong))
+        broken = [c.broken(data) for c in good]
+        separates = np.zeros((len(good), len(labellings)), dtype=bool)
+        for row, c, bad in zip(separates, good, broken, strict=True):
+            row[:] = c.broken(labellings) & ~bad[owner] if len(labellings) else False
+        powers = separates.mean(axis=1) if len(labellings) else np.zeros(len(good))
+        clauses: list[Clause] = []
         picked = list(range(len(good)))
-        if self.select == "cover" and len(made) and good:
-            costs = np.array([bad.sum() + one.cost for one, bad in zip(good, broken, strict=True)])
-            chosen = cover(separates, costs, min_power=self.min_power)
-            clauses, picked = chosen.clauses, sorted(chosen.rules)
+        if self.select == "cover" and len(labellings) and good:
+            costs = np.array([bad.sum() + c.cost for c, bad in zip(good, broken, strict=True)])
+            clauses = cover(separates, costs, min_power=self.min_power)
+            picked = sorted(i for clause in clauses for i in clause.rules)
             dropped["not selected: others separate the same wrong labellings"] = len(good) - len(picked)
         best = sorted(picked, key=lambda i: (-powers[i], good[i].log_tail, str(good[i].rule)))
         if self.max_rules is not None and len(best) > self.max_rules:
@@ -249,12 +200,12 @@ class RelationalRules(Estimator):
         self.powers_ = [float(powers[i]) for i in best]
         self.rules_ = rules_of(self.learned_)
         self.report_ = Report(
-            dict(Counter(one.kind for one in found)),
+            dict(Counter(c.kind for c in candidates)),
             {reason: int(n) for reason, n in dropped.items()},
             dict(Counter(good[i].kind for i in best)),
             skipped,
-            len(made),
-            float(separates[best].any(axis=0).mean()) if len(made) and best else 0.0,
+            len(labellings),
+            float(separates[best].any(axis=0).mean()) if len(labellings) and best else 0.0,
             tuple((tuple(str(good[i].rule) for i in clause.rules), clause.power) for clause in clauses),
         )
         return self
@@ -285,8 +236,8 @@ class RelationalRules(Estimator):
         texts: list[Sequence[str]] | None = None
         if X is not None:
             texts = [columns_of(x, (self.column,), self.column, k)[self.column] for k, x in enumerate(sequences_of(X))]
-        elif given is not None and all("tokens" in one for one in given):
-            texts = [one["tokens"] for one in given]
+        elif given is not None and all("tokens" in values for values in given):
+            texts = [values["tokens"] for values in given]
         elif self.kinds and set(self.kinds) <= OF_TOKENS:
             raise ModelError(
                 "these kinds of rules need tokens",
@@ -298,43 +249,178 @@ class RelationalRules(Estimator):
         ids = ids_of(labels, y, offsets).astype(np.int64)
         return Counted(labels, ids, offsets, None if texts is None else [str(t) for t in chain.from_iterable(texts)])
 
-    def _true(self, found: list[Candidate], data: Counted, dropped: Counter[str]) -> list[Candidate]:
-        """Candidates that apply often, are seldom broken, and do not hold by chance."""
-        tested = [one for one in found if one.speaks.sum() >= self.min_support]
-        dropped["apply to too few sequences"] = len(found) - len(tested)
-        sure = believed([one.log_tail for one in tested], self.significance)
-        held = [1 - one.broken(data).sum() / one.speaks.sum() >= self.min_confidence for one in tested]
+    def _true(self, candidates: list[Candidate], data: Counted, dropped: Counter[str]) -> list[Candidate]:
+        """Select candidates that apply often, are seldom broken, and do not hold by chance."""
+        tested = [c for c in candidates if c.applies.sum() >= self.min_support]
+        dropped["apply to too few sequences"] = len(candidates) - len(tested)
+        sure = benjamini_hochberg([c.log_tail for c in tested], self.significance)
+        held = [1 - c.broken(data).sum() / c.applies.sum() >= self.min_confidence for c in tested]
         dropped["broken too often"] = len(tested) - sum(held)
         dropped["may be due to chance"] = sum(fine and not trust for fine, trust in zip(held, sure, strict=True))
-        return [one for one, fine, trust in zip(tested, held, sure, strict=True) if fine and trust]
+        return [c for c, fine, trust in zip(tested, held, sure, strict=True) if fine and trust]
 
     def _needed(self, good: list[Candidate], data: Counted, dropped: Counter[str]) -> list[Candidate]:
-        """Candidates that do not follow from others. Before: those that no sequence obeys together with the rest."""
-        good = sorted(good, key=lambda one: (one.cost, one.broken(data).sum(), one.log_tail))
-        broken = np.array([one.broken(data) for one in good]).reshape(len(good), len(data))
+        """Drop candidates until some sequence obeys all of them, then those that follow from others."""
+        good = sorted(good, key=lambda c: (c.cost, c.broken(data).sum(), c.log_tail))
+        broken = np.array([c.broken(data) for c in good]).reshape(len(good), len(data))
         keep = np.ones(len(good), dtype=bool)
         while keep.any() and broken[keep].any(axis=0).all():
             keep[int(np.argmax(np.where(keep, broken.sum(axis=1), -1)))] = False
         dropped["no sequence obeys them together with the others"] = int((~keep).sum())
-        good = [one for one, stays in zip(good, keep, strict=True) if stays]
-        left = needed([one.rule for one in good], data)
+        good = list(compress(good, keep))
+        left = needed([c.rule for c in good], data)
         dropped["follow from others"] = len(good) - sum(left)
-        return [one for one, stays in zip(good, left, strict=True) if stays]
+        return list(compress(good, left))
 
-    def _learned(self, one: Candidate, exceptions: int, data: Counted) -> Learned:
-        support = int(one.speaks.sum())
-        made = Learned(one.rule, one.kind, len(data) - exceptions, len(data), support)
-        return made if self.penalty is None else made.soft(round(-math.log((exceptions + 0.5) / (support + 1)), 3))
+    def _learned(self, candidate: Candidate, exceptions: int, data: Counted) -> Learned:
+        support = int(candidate.applies.sum())
+        learned = Learned(candidate.rule, candidate.kind, len(data) - exceptions, len(data), support)
+        return (
+            learned if self.penalty is None else learned.soft(round(-math.log((exceptions + 0.5) / (support + 1)), 3))
+        )
 
 
 def _ids(data: Counted, wrong: Any) -> list[list[Ints]]:
-    """Wrong labellings as ids, several per sequence."""
+    """Convert wrong labellings to ids, several per sequence."""
     if not hasattr(wrong, "__len__") or len(wrong) != len(data):
         raise LabelError("wrong labellings do not fit y", got=shown(wrong), wanted=f"{len(data)} lists of them")
-    found = [[data.labels.ids(labels).astype(np.int64) for labels in some] for some in wrong]
-    for k, some in enumerate(found):
-        for labels in some:
-            if len(labels) != data.lengths[k]:
-                got, wanted = len(labels), int(data.lengths[k])
-                raise LabelError("a wrong labelling has another length than y", got=got, wanted=wanted, sequence=k)
-    return found
+    ids = [[data.labels.ids(labels).astype(np.int64) for labels in labellings] for labellings in wrong]
+    for k, length in enumerate(data.lengths.tolist()):
+        for labels in ids[k]:
+            if len(labels) != length:
+                got = len(labels)
+                raise LabelError("a wrong labelling has another length than y", got=got, wanted=length, sequence=k)
+    return ids
+
+
+# ---- rules that follow from others ----------------------------------------------------------------------------------
+
+
+def needed(rules: Sequence[Rule], data: Counted, *, budget: int = 10_000_000) -> list[bool]:
+    """Mark the rules that stay when those that follow from the others are dropped, the last first.
+
+    Rules over labels are automata D: the rules R imply r if no sequence is in ~D(r) & D(R). A rule that allows labels
+    at tokens follows from one that allows no others at (in the data) no fewer tokens. What takes too long to decide
+    stays. The rules must be able to hold together, else all would follow. budget: steps of automata to spend.
+    """
+    ask = Questions(budget)
+    automata = [automata_of(rule, data.labels) for rule in rules]
+    kept = [True] * len(rules)
+    for i in reversed(range(len(rules))):
+        others = [j for j in range(len(rules)) if kept[j] and j != i]
+        if not automata[i]:
+            kept[i] = not any(_covers(rules[j], rules[i], data) for j in others)
+            continue
+        try:
+            kept[i] = not implied(automata[i], [part for j in others for part in automata[j]], ask)
+        except TooLarge:
+            if ask.left <= 0:
+                break
+    return kept
+
+
+def implied(parts: Sequence[DFA], others: Sequence[DFA], ask: Questions) -> bool:
+    """Check whether all words that all of `others` accept belong to all of `parts`; others are intersected lazily."""
+    for part in parts:
+        product = [~part]
+        while (word := ask.word(product)) is not None:
+            broken = next((other for other in others if not other.accepts(word)), None)
+            if broken is None:
+                return False
+            product.append(broken)
+    return True
+
+
+def automata_of(rule: Rule, labels: Labels) -> tuple[DFA, ...]:
+    """Build the automata of a rule that looks at labels only; none if it is too large or looks at tokens."""
+    if rule.places():
+        return ()
+    try:
+        automata = rule.automata(tuple(names.resolve(labels, {}) for names in rule.names()), labels)
+        return tuple(CountingAutomaton.build(automaton, len(labels)).dfa() for automaton in automata)
+    except RuleError:
+        return ()
+
+
+def _covers(rule: Rule, other: Rule, data: Counted) -> bool:
+    """Check whether a rule that allows labels at tokens implies another such rule on this data."""
+    if not (isinstance(rule, Allow) and isinstance(other, Allow)):
+        return False
+    narrow, wide = (frozenset[int]().union(*allow.labels.resolve(data.labels, {})) for allow in (rule, other))
+    many, few = (data.matching(allow.at.source.pattern) for allow in (rule, other))  # type: ignore[union-attr]
+    return narrow <= wide and bool((many | ~few).all())
+
+
+# ---- rules that separate right labellings from wrong ones -----------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Clause:
+    """Rules that were selected together."""
+
+    rules: tuple[int, ...]
+    power: float  # the share of all wrong labellings that it separates and no clause before it
+
+
+def cover(separates: Bools, costs: Floats, *, min_power: float, share: float = 0.5) -> list[Clause]:
+    """Select rules by clauses of falling power. separates (R, W): rule j separates wrong labelling i; costs (R,) > 0.
+
+    Each clause is the cheapest that separates a share of what is left (Felici & Truemper 2002, Fersini et al. 2012):
+
+        minimise    sum_j cost[j] x[j]                          cost = exceptions in training + length
+        subject to  sum_{j separates i} x[j] >= z[i]            for all i that no clause separates yet
+                    sum_i weight[i] z[i] >= share * sum_i weight[i],   x[j] in {0, 1},  0 <= z[i] <= 1
+
+    The first clause below `min_power` and all after it are left out: they explain outliers.
+
+    >>> sees = np.array([[1, 1, 1, 0], [1, 0, 0, 0], [0, 0, 0, 1]], dtype=bool)
+    >>> cover(sees, np.ones(3), min_power=0.1)
+    [Clause(rules=(0,), power=0.75), Clause(rules=(2,), power=0.25)]
+    """
+    total = separates.shape[1]
+    patterns, counts = np.unique(separates[:, separates.any(axis=0)], axis=1, return_counts=True)  # (R, P), (P,)
+    often = np.sort(np.argsort(-counts, kind="stable")[:_PATTERNS])
+    patterns, weights = patterns[:, often], counts[often].astype(np.float64)
+    clauses: list[Clause] = []
+    while weights.sum() > 0:
+        chosen = _clause(patterns, weights, costs, share)
+        done = patterns[chosen].any(axis=0)
+        power = float(weights[done].sum() / total)
+        if power < min_power:
+            break
+        reach = patterns[chosen] @ weights
+        clauses.append(Clause(tuple(chosen[i] for i in np.argsort(-reach, kind="stable")), power))
+        patterns, weights = patterns[:, ~done], weights[~done]
+    return clauses
+
+
+def _clause(patterns: Bools, weights: Floats, costs: Floats, share: float) -> list[int]:
+    """Find the cheapest rules that separate a share of the weight."""
+    (n_rules, n), wanted = patterns.shape, share * float(weights.sum())
+    rows, kinds = np.nonzero(np.append(patterns, np.eye(n, dtype=bool), axis=0).T)  # who separates i, and z[i]
+    program = IntegerProgram(
+        cost=np.concatenate([costs, np.zeros(n)]),
+        upper=np.ones(n_rules + n),
+        integer=np.arange(n_rules + n) < n_rules,
+        low=np.append(np.zeros(n), wanted),
+        high=np.full(n + 1, np.inf),
+        start=np.append(np.searchsorted(rows, np.arange(n + 1)), len(rows) + n),
+        index=np.append(kinds, np.arange(n_rules, n_rules + n)),
+        value=np.append(np.where(kinds < n_rules, 1.0, -1.0), weights),
+    )
+    solution = Solver().solve(program, Deadline.after(_SECONDS), stages="branching")
+    if solution.status != "optimal" or solution.x is None:
+        return _greedy(patterns, weights, costs, wanted)
+    values = solution.x[:n_rules]
+    return [int(j) for j in np.flatnonzero(values > 1 - INTEGRALITY)]
+
+
+def _greedy(patterns: Bools, weights: Floats, costs: Floats, wanted: float) -> list[int]:
+    """Take the rule with the most weight for its cost, again and again: for programs that take too long."""
+    chosen: list[int] = []
+    left = weights.copy()
+    while weights.sum() - left.sum() < wanted:
+        best = int(np.argmax((patterns @ left) / costs))
+        chosen.append(best)
+        left[patterns[best]] = 0
+    return chosen

@@ -1,10 +1,9 @@
-"""How likely is it that chance alone makes a rule look true? Tails of counts, in logarithms, and which to believe.
+"""Significance of rules and of differences between two ways to label the same sequences.
 
     binomial        P(X >= k),  X = successes in n trials that succeed with p
-    hypergeometric  P(X >= k) or P(X <= k),  X = marked ones among n drawn from N of which K are marked
+    hypergeometric  P(X >= k) or P(X <= k),  X = marked items among n drawn from N of which K are marked
     segments        P(c segments of a label | s segments), labels drawn one after another with no memory
     changes         P(b | a ended), if no label prefers another: out[a, b] = row[a] col[b] for a != b, sums as counted
-    believed        Benjamini & Hochberg (1995): the i smallest of M tails, for the largest i with tail_i <= i/M * level
 
 Sequences that succeed with different p_k are counted as if all had their mean: far above the mean this overstates the
 tail (Hoeffding 1956), so a rule can only be missed by it, not invented.
@@ -23,11 +22,12 @@ import numpy.typing as npt
 from bridle.report.sequences import SequenceScores
 
 Floats = npt.NDArray[np.float64]
+_SAMPLES, _SEED = 2000, 0  # of the bootstrap
 _TINY = 1e-12  # what is left of a tail when its terms are that much smaller than their sum
 
 
 def log_binomial(k: int, n: int, p: float) -> float:
-    """log P(X >= k); 0 where k is not above the mean.
+    """Return log P(X >= k); 0 where k is not above the mean.
 
     >>> round(math.exp(log_binomial(9, 10, 0.5)), 6)  # 11 of 1024
     0.010742
@@ -42,12 +42,12 @@ def log_binomial(k: int, n: int, p: float) -> float:
 
 
 def log_hypergeometric(k: int, N: int, K: int, n: int, *, tail: str) -> float:
-    """log P(X >= k) (tail="upper") or log P(X <= k) (tail="lower"); 0 where k is on the other side of the mean.
+    """Return log P(X >= k) (tail="upper") or log P(X <= k) ("lower"); 0 where k is on the other side of the mean.
 
     >>> round(math.exp(log_hypergeometric(4, 8, 4, 4, tail="upper")), 6)  # 1 of 70
     0.014286
     """
-    if tail == "lower":  # the marked ones that are not drawn
+    if tail == "lower":  # marked items that are not drawn
         return log_hypergeometric(K - k, N, K, N - n, tail="upper")
     most = min(K, n)
     if N == 0 or k * N <= n * K:
@@ -63,7 +63,7 @@ def _log_choose(n: int, k: int) -> float:
 
 
 def _log_sum(ratio: Callable[[int], float], low: int, high: int) -> float:
-    """log of 1 + r(low) + r(low) r(low+1) + ...; ratios fall above the mean, so the rest is soon nothing."""
+    """Return log of 1 + r(low) + r(low) r(low+1) + ...; ratios fall above the mean, so the rest is soon nothing."""
     total = term = 1.0
     for j in range(low, high):
         term *= ratio(j)
@@ -74,7 +74,7 @@ def _log_sum(ratio: Callable[[int], float], low: int, high: int) -> float:
 
 
 def change_odds(leaving: npt.NDArray[np.int64], entering: npt.NDArray[np.int64], rounds: int = 100) -> Floats:
-    """(U, U): P(b comes next | a ended). Iterative proportional fitting: rows and columns in turn."""
+    """Return (U, U): P(b comes next | a ended), by iterative proportional fitting: rows and columns in turn."""
     free = 1.0 - np.eye(len(leaving))
     columns = entering.astype(np.float64)
     for _ in range(rounds):
@@ -85,7 +85,7 @@ def change_odds(leaving: npt.NDArray[np.int64], entering: npt.NDArray[np.int64],
 
 
 def segment_counts(share: float, first: float, longest: int, most: int, *, apart: bool) -> Floats:
-    """(longest + 1, most + 2): P(c segments of a label | s segments in all), the last column for c > most.
+    """Return (longest + 1, most + 2): P(c segments of a label | s segments in all), the last column for c > most.
 
     share: of all segments, those of the label; first: of first segments. apart: two segments of one label never touch
     (they would be one), so a label comes next with probability share / (1 - share) after another label, and never after
@@ -95,21 +95,21 @@ def segment_counts(share: float, first: float, longest: int, most: int, *, apart
     after_self = 0.0 if apart else share
     table = np.zeros((longest + 1, most + 2))
     table[0, 0] = 1
-    other, own = table[0].copy(), np.zeros(most + 2)  # by count, the last segment being of another label, or of this
+    other, same = table[0].copy(), np.zeros(most + 2)  # by count, the last segment being of another label, or of this
     for s in range(1, longest + 1):
         enters = first if s == 1 else after_other
-        into = other * enters + own * after_self
-        other = other * (1 - enters) + own * (1 - after_self)
-        own = np.concatenate([[0.0], into[:-1]])
-        own[-1] += into[-1]
-        table[s] = other + own
+        into = other * enters + same * after_self
+        other = other * (1 - enters) + same * (1 - after_self)
+        same = np.concatenate([[0.0], into[:-1]])
+        same[-1] += into[-1]
+        table[s] = other + same
     return table
 
 
-def believed(log_tails: Sequence[float], level: float) -> list[bool]:
-    """Which of these tails are so small that, of the ones picked, a share of at most `level` is expected to be chance.
+def benjamini_hochberg(log_tails: Sequence[float], level: float) -> list[bool]:
+    """Select tails so that a share of at most `level` of the selected is expected to be chance (1995).
 
-    >>> believed([math.log(0.001), math.log(0.03), math.log(0.02)], 0.03)
+    >>> benjamini_hochberg([math.log(0.001), math.log(0.03), math.log(0.02)], 0.03)
     [True, True, True]
     """
     order = sorted(range(len(log_tails)), key=lambda i: log_tails[i])
@@ -120,13 +120,9 @@ def believed(log_tails: Sequence[float], level: float) -> list[bool]:
     return [tail <= limit for tail in log_tails]
 
 
-Floats = npt.NDArray[np.float64]
-_SAMPLES, _SEED = 2000, 0
-
-
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What the second of two ways gains over the first.
+    """The gain of the second of two ways to label over the first.
 
     Attributes
     ----------
@@ -188,7 +184,7 @@ class Comparison:
 
 
 def _interval(d: Floats) -> tuple[float, float]:
-    """Where the mean of 95 % of the bootstrap samples falls; those that differ from 0 are drawn by their number."""
+    """Return the 95 % bootstrap interval of the mean; samples are drawn as counts of distinct values."""
     values, counts = np.unique(d, return_counts=True)
     if len(values) < 2:
         return (float(values[0]),) * 2 if len(values) else (0.0, 0.0)
@@ -198,7 +194,7 @@ def _interval(d: Floats) -> tuple[float, float]:
 
 
 def sign_test(better: int, worse: int) -> float:
-    """Two-sided.
+    """Return the two-sided p of a sign test.
 
     >>> round(sign_test(9, 1), 4), sign_test(3, 3)
     (0.0215, 1.0)
@@ -208,14 +204,14 @@ def sign_test(better: int, worse: int) -> float:
 
 
 def log_tail(d: Floats) -> float:
-    """log of the probability that a sum of differences is so far above 0 by chance, each with its sign by chance."""
+    """Return log of the probability that a sum of differences with random signs is so far above 0."""
     square = float(d @ d)
     z = float(d.sum()) / math.sqrt(square) if square > 0 else 0.0
     return math.log(max(math.erfc(z / math.sqrt(2)) / 2, 1e-300))
 
 
-def compared(before: SequenceScores, after: SequenceScores) -> dict[str, Comparison]:
-    """Sequences all right, and quality."""
+def compare_scores(before: SequenceScores, after: SequenceScores) -> dict[str, Comparison]:
+    """Compare two labellings by the share of sequences all right (``"exact"``) and by quality."""
     return {
         "exact": Comparison.of(before.exact.astype(np.float64), after.exact.astype(np.float64)),
         "quality": Comparison.of(before.quality, after.quality),

@@ -1,14 +1,9 @@
 """Decoding with all of some rules, and with parts of them, without decoding everything again.
 
-    best(C)    the best labelling of each sequence under the rules C, a part of all rules R
-    broken     the rules that best({}) breaks
-
-If best(S) breaks no rule of C outside S, it is best(C), because it scores the same under C as under S, and every other
-labelling scores no more. So a sequence is decoded with the rules that its plain labelling breaks, then with those that
-this result breaks as well, until there are none. These are the rules S that it *needs*: best(C) = best(S) for all C
-that contain S. Sequences that need the same rules are decoded together.
-
-    B sequences (b)    R rules (r)    N tokens
+If the best labelling under the rules S breaks no other rule of C, it is the best under C: it scores the same there, and
+every other labelling scores no more. So a sequence is decoded with the rules that its plain labelling breaks, then with
+those that the result breaks as well, until there are none: the rules that it *needs*. Sequences that need the same
+rules are decoded together. B sequences (b), R rules (r), N tokens.
 """
 
 from __future__ import annotations
@@ -35,58 +30,12 @@ from bridle.rules.conditions import TokenPlace
 from bridle.rules.positions import allow
 from bridle.rules.references import Place
 
-Positions = list[list[int]]  # of each sequence
-_AT_ONCE = 5  # conditions, with 32 labels
-
-
-def token_places(rule: Rule) -> list[TokenPlace]:
-    """The conditions on tokens that a rule has for its positions."""
-    sources = [place.source for place in rule.places() if type(place) is Place]
-    return [source for source in sources if isinstance(source, TokenPlace)]
-
-
-def with_positions(rule: Rule, key_of: Callable[[TokenPlace], str]) -> Rule:
-    """The rule with positions that are given by these names, instead of conditions on tokens.
-
-    >>> from bridle.rules import parse
-    >>> print(with_positions(parse("(fix A at tokens /x/) or (present B)"), lambda place: "x"))
-    (fix A at given x) or (present B)
-    """
-    changed: dict[str, Any] = {}
-    for field in fields(rule):
-        value = getattr(rule, field.name)
-        if isinstance(value, Rule):
-            changed[field.name] = with_positions(value, key_of)
-        elif type(value) is Place and isinstance(value.source, TokenPlace):
-            changed[field.name] = Place(GivenValue(key_of(value.source)))
-    return replace(rule, **changed) if changed else rule
-
-
-def positions_of(places: Sequence[TokenPlace], offsets: Offsets, given: Sequence[Given] | None) -> list[Positions]:
-    """Where each of some conditions on tokens holds in each of some sequences."""
-    found: list[Positions] = []
-    for low in range(0, len(places), _AT_ONCE):
-        some = places[low : low + _AT_ONCE]
-        bits = np.arange(1 << len(some))
-        names = [str(y) for y in bits.tolist()]
-        rules = [allow([names[y] for y in bits[bits >> k & 1 == 1]], at=place) for k, place in enumerate(some)]
-        scores = np.zeros((int(offsets[-1]), len(bits)), dtype=np.float32)
-        scores -= sum(bits >> k & 1 for k in range(len(some)))  # as few as the rules leave
-        ids = Decoder(names, rules).decode_batch(Batch(scores, offsets), given, threads=1).ids
-        found += [_by_sequence(np.flatnonzero(ids >> k & 1), offsets) for k in range(len(some))]
-    return found
-
-
-def _by_sequence(tokens: npt.NDArray[np.intp], offsets: Offsets) -> Positions:
-    cuts = np.searchsorted(tokens, offsets)
-    local = (tokens - np.repeat(offsets[:-1], np.diff(cuts))).tolist()
-    return [local[low:high] for low, high in pairwise(cuts.tolist())]
-
-
 _MOST_GROUPS = 40  # parts that are decoded one after the other, each with its own rules
 _MOST_ROUNDS = 3  # then all rules are used
 _FEW_RULES = 16  # are decoded with at once: that takes less time than many small parts
+_AT_ONCE = 5  # conditions on tokens, with 32 labels
 Numbers = npt.NDArray[np.intp]
+Positions = list[list[int]]  # of each sequence
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,22 +57,7 @@ class _Full:
 
 
 class Trials:
-    """Decodes with some of the rules.
-
-    Parameters
-    ----------
-    rules : sequence of Rule
-    labels : Labels
-    lattices : Batch or list of Lattice
-    given : sequence of mapping, optional
-    plain : array of int32, shape (N,)
-        The best labels without rules; see `plain_ids`.
-    broken : array of bool, shape (B, R), optional
-        The rules that they break; counted if it is missing.
-    threads : int
-    options : mapping
-        Options of `Decoder`.
-    """
+    """A decoder for any part of the rules. plain: labels without rules (`plain_ids`); broken: the rules they break."""
 
     def __init__(
         self,
@@ -146,22 +80,22 @@ class Trials:
     def _count(self) -> Any:
         return counter(self.rules, self.labels, threads=self.threads)
 
-    def _broken_by(self, some: Numbers, ids: Ids) -> Bools:
-        """(len(some), R): which rules labellings break. ids: of these sequences, end to end."""
-        cuts = np.concatenate([[0], np.cumsum(np.diff(self.offsets)[some])]).astype(np.int64)
+    def _broken_by(self, chosen: Numbers, ids: Ids) -> Bools:
+        """(chosen, R): which rules labellings break. ids: of the chosen sequences, end to end."""
+        cuts = np.concatenate([[0], np.cumsum(np.diff(self.offsets)[chosen])]).astype(np.int64)
         lost = ids < 0
-        found: Bools = self._count(np.where(lost, 0, ids).astype(np.int32), cuts, self._given_to(some)) > 0
+        broken: Bools = self._count(np.where(lost, 0, ids).astype(np.int32), cuts, self._given_to(chosen)) > 0
         if lost.any():
             sums = np.concatenate([[0], np.cumsum(lost)])
-            found[sums[cuts[1:]] > sums[cuts[:-1]]] = False  # no labels break no rules
-        return found
+            broken[sums[cuts[1:]] > sums[cuts[:-1]]] = False  # no labels break no rules
+        return broken
 
-    def _given_to(self, some: Numbers) -> list[Given] | None:
-        return None if self.given is None else [self.given[b] for b in some.tolist()]
+    def _given_to(self, chosen: Numbers) -> list[Given] | None:
+        return None if self.given is None else [self.given[b] for b in chosen.tolist()]
 
-    def _decode(self, chosen: Numbers, some: Numbers) -> Decodings:
-        decoder = Decoder(self.labels, [self.rules[r] for r in chosen.tolist()], **self._options)
-        return decoder.decode_batch(subset(self.lattices, some), self._given_to(some), threads=self.threads)
+    def _decode(self, rules: Numbers, chosen: Numbers) -> Decodings:
+        decoder = Decoder(self.labels, [self.rules[r] for r in rules.tolist()], **self._options)
+        return decoder.decode_batch(subset(self.lattices, chosen), self._given_to(chosen), threads=self.threads)
 
     @cached_property
     def full(self) -> _Full:
@@ -173,17 +107,17 @@ class Trials:
         return _Full(Trial(ids, touched, relaxed), needed, broken)
 
     def _solve(self, todo: Numbers, inside: Bools, needed: Bools, ids: Ids, relaxed: Bools, broken: Bools) -> None:
-        """Decode some sequences under the rules `inside`, beginning with those in `needed`; fills the other arrays."""
+        """Decode sequences under the rules `inside`, beginning with those in `needed`; fill the other arrays."""
         for done in range(_MOST_ROUNDS):
             if not len(todo):
                 break
             if done == _MOST_ROUNDS - 1:
                 needed[todo] = inside
             proved = np.ones(len(relaxed), dtype=bool)
-            for chosen, some in self._groups(needed, todo):
-                found = self._decode(chosen, some)
-                ids[ranges(self.offsets, some)[0]] = found.ids
-                relaxed[some], proved[some] = found.relaxed, found.optimal & ~found.relaxed
+            for rules, group in self._groups(needed, todo):
+                decodings = self._decode(rules, group)
+                ids[ranges(self.offsets, group)[0]] = decodings.ids
+                relaxed[group], proved[group] = decodings.relaxed, decodings.optimal & ~decodings.relaxed
             broken[todo] = self._broken_by(todo, ids[ranges(self.offsets, todo)[0]])
             here = broken[todo] & inside
             whole = (needed[todo] == inside).all(axis=1)
@@ -192,22 +126,22 @@ class Trials:
             todo = todo[more]
 
     def _groups(self, needed: Bools, todo: Numbers) -> list[tuple[Numbers, Numbers]]:
-        """Rules, and sequences to decode with them; where there are many sets of rules, the rare ones share one."""
+        """Pair rules with sequences to decode with them; if there are many sets of rules, the rare ones share one."""
         keys, which, sizes = np.unique(needed[todo], axis=0, return_inverse=True, return_counts=True)
         which = which.reshape(-1)
         if len(keys) > _MOST_GROUPS:
             rare = np.argsort(-sizes, kind="stable")[_MOST_GROUPS - 1 :]
             keys[rare] = keys[rare].any(axis=0)
             which[np.isin(which, rare)] = rare[0]
-        out = []
+        groups = []
         for k in np.unique(which).tolist():
-            some = todo[which == k]
-            needed[some] = keys[k]
-            out.append((np.flatnonzero(keys[k]), some))
-        return out
+            group = todo[which == k]
+            needed[group] = keys[k]
+            groups.append((np.flatnonzero(keys[k]), group))
+        return groups
 
     def best(self, chosen: Sequence[int]) -> Trial:
-        """Decode with these rules, by their numbers."""
+        """Decode with the rules of these numbers."""
         full, inside = self.full, np.zeros(len(self.rules), dtype=bool)
         inside[list(chosen)] = True
         if inside.all():
@@ -220,13 +154,61 @@ class Trials:
         if len(rest) and inside.sum() > _FEW_RULES:
             self._solve(rest, inside, full.needed & inside, ids, relaxed, self.broken.copy())
         elif len(rest):
-            found = self._decode(np.flatnonzero(inside), rest)
-            ids[ranges(self.offsets, rest)[0]] = found.ids
-            relaxed[rest] = found.relaxed
+            decodings = self._decode(np.flatnonzero(inside), rest)
+            ids[ranges(self.offsets, rest)[0]] = decodings.ids
+            relaxed[rest] = decodings.relaxed
         return Trial(ids, np.flatnonzero(touched), relaxed)
 
 
 def plain_ids(labels: Labels, lattices: Lattices, *, threads: int = 0, options: Mapping[str, Any] | None = None) -> Ids:
-    """The best labels without rules, end to end; -1 where scores leave no path."""
+    """Return the best labels without rules, end to end; -1 where scores leave no path."""
     decoder = Decoder(labels, **{"on_infeasible": "relax", **(options or {})})
     return decoder.decode_batch(lattices, threads=threads).ids
+
+
+# ---- conditions on tokens, evaluated once for many decoders ---------------------------------------------------------
+
+
+def token_places(rule: Rule) -> list[TokenPlace]:
+    """Return the conditions on tokens that a rule has for its positions."""
+    sources = [place.source for place in rule.places() if type(place) is Place]
+    return [source for source in sources if isinstance(source, TokenPlace)]
+
+
+def with_positions(rule: Rule, key_of: Callable[[TokenPlace], str]) -> Rule:
+    """Replace the conditions on tokens in a rule by positions that are given by these names.
+
+    >>> from bridle.rules import parse
+    >>> print(with_positions(parse("(fix A at tokens /x/) or (present B)"), lambda place: "x"))
+    (fix A at given x) or (present B)
+    """
+    changed: dict[str, Any] = {}
+    for field in fields(rule):
+        value = getattr(rule, field.name)
+        if isinstance(value, Rule):
+            changed[field.name] = with_positions(value, key_of)
+        elif type(value) is Place and isinstance(value.source, TokenPlace):
+            changed[field.name] = Place(GivenValue(key_of(value.source)))
+    return replace(rule, **changed) if changed else rule
+
+
+def positions_of(places: Sequence[TokenPlace], offsets: Offsets, given: Sequence[Given] | None) -> list[Positions]:
+    """Find where each condition on tokens holds in each sequence, by the kernels that decode.
+
+    Labels are sets of conditions: the best labelling under `allow (sets with the condition) at (the condition)`.
+    """
+    positions: list[Positions] = []
+    for low in range(0, len(places), _AT_ONCE):
+        part = places[low : low + _AT_ONCE]
+        bits = np.arange(1 << len(part))
+        names = [str(y) for y in bits.tolist()]
+        rules = [allow([names[y] for y in bits[bits >> k & 1 == 1]], at=place) for k, place in enumerate(part)]
+        scores = np.zeros((int(offsets[-1]), len(bits)), dtype=np.float32)
+        scores -= sum(bits >> k & 1 for k in range(len(part)))  # as few as the rules leave
+        ids = Decoder(names, rules).decode_batch(Batch(scores, offsets), given, threads=1).ids
+        for k in range(len(part)):
+            tokens = np.flatnonzero(ids >> k & 1)
+            cuts = np.searchsorted(tokens, offsets)
+            local = (tokens - np.repeat(offsets[:-1], np.diff(cuts))).tolist()
+            positions.append([local[a:b] for a, b in pairwise(cuts.tolist())])
+    return positions

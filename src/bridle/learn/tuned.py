@@ -1,9 +1,8 @@
-"""`tune_rules`: written rules on labelled data. Which to keep hard, which soft and at what price, which to leave out.
+"""`tune_rules`: which written rules to keep hard, which to make soft and at what price, which to leave out.
 
-start    a hard rule that gold never breaks stays hard; all others are soft, at prices learned jointly (prices.py),
-         or off where the price is 0
-sweep    rule by rule, in the order of the file: another choice is taken if it labels significantly better
-verdict  the tuned rules (each fold under rules tuned on the others) against no rules and the rules as written
+A hard rule that gold never breaks starts hard; all others are soft, at prices learned jointly (pricing.py), or off if
+the price is 0. Then, rule by rule, another choice is taken if it labels significantly better. The tuned rules (each
+fold under rules tuned on the others) are compared with no rules and with the rules as written.
 """
 
 from __future__ import annotations
@@ -14,25 +13,24 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from bridle.errors import RuleError, shown
 from bridle.frames import LabelLists, Sequences, Table
-from bridle.learn.evidence import counter, priced
-from bridle.learn.pricing import Effect, Prices, Pricing, Scored, Source, fit
-from bridle.learn.statistics import Comparison, compared
-from bridle.models.checks import Given, check_callable, positive
+from bridle.labels import Bools
+from bridle.learn.evidence import Given, priced
+from bridle.learn.pricing import Effect, Prices, Pricing, Scored, Source, effect_of, fit_prices
+from bridle.learn.statistics import Comparison, Floats, compare_scores
+from bridle.models.checks import check_callable, positive
 from bridle.models.folds import CrossFit
 from bridle.models.tagger import Tagger
 from bridle.report.plots import draw_bars
 from bridle.report.sequences import SequenceScores
+from bridle.report.text import aligned
 from bridle.rules.base import Rule, Soft
 from bridle.rules.loading import as_rules
 
 Choice = Literal["hard", "soft", "off"]
 Ways = Literal["none", "written", "tuned"]
-Bools = npt.NDArray[np.bool_]
-L1 = 1.0  # somebody has thought about these rules: they need less evidence than those that were mined
 _SURE = 0.1  # the p of a sign test below which another choice is taken
 _HEADS = ("written", "tuned", "gold breaks", "model breaks", "better", "worse", "gain", "rule")
 
@@ -46,13 +44,13 @@ class TunedRule:
     written : Rule
         The rule as it was written.
     choice : {"hard", "soft", "off"}
-        What labels best.
+        The choice that labels best.
     rule : Rule or None
         The tuned rule; None if it is off.
     gold_breaks, model_breaks : int
         Sequences in which gold labels break it, and in which those of the model do without rules.
     effect : Effect or None
-        What it does among the others; None if it is off.
+        Its effect among the others; None if it is off.
     """
 
     written: Rule
@@ -65,18 +63,18 @@ class TunedRule:
 
 @dataclass(frozen=True, slots=True)
 class TunedRules:
-    """What written rules are worth, and how to use them.
+    """Written rules with their effects, and how to use them.
 
     Attributes
     ----------
-    found : tuple of TunedRule
+    tuned : tuple of TunedRule
         All rules, in their order.
     best : {"none", "written", "tuned"}
-        What labels held-out sequences best: no rules, the rules as they were written, or as they were tuned.
+        The way that labels held-out sequences best: no rules, the rules as they were written, or as they were tuned.
     figures : dict
         For each of the three, shares of held-out sequences: ``"exact"``, ``"f1"``, ``"accuracy"``, ``"quality"``.
     gains : dict of str to Comparison
-        What ``"written"`` and ``"tuned"`` rules gain over none in sequences all right.
+        Gains of ``"written"`` and ``"tuned"`` rules over none in sequences all right.
     sequences, folds : int
         Number of sequences and of folds.
     source : str
@@ -85,7 +83,7 @@ class TunedRules:
         Identifies the model.
     """
 
-    found: tuple[TunedRule, ...]
+    tuned: tuple[TunedRule, ...]
     best: Ways
     figures: dict[Ways, dict[str, float]]
     gains: dict[str, Comparison]
@@ -98,8 +96,8 @@ class TunedRules:
     def rules(self) -> list[Rule]:
         """The rules that label best: tuned, as written, or none."""
         if self.best == "tuned":
-            return [one.rule for one in self.found if one.rule is not None]
-        return [one.written for one in self.found] if self.best == "written" else []
+            return [row.rule for row in self.tuned if row.rule is not None]
+        return [row.written for row in self.tuned] if self.best == "written" else []
 
     def lines(self) -> list[str]:
         """Print the table.
@@ -109,22 +107,16 @@ class TunedRules:
         list of str
             Lines of text: shares in percent, gains in points of quality.
         """
-        text = [f"{self.sequences:,} sequences in {self.folds} folds, {len(self.found)} rules"]
+        text = [f"{self.sequences:,} sequences in {self.folds} folds, {len(self.tuned)} rules"]
         for way, figures in self.figures.items():
             gain = f" ({self.gains[way]})" if way in self.gains else ""
             name = {"none": "no rules", "written": "as written", "tuned": "tuned"}[way]
             shares = f"quality {figures['quality']:.2%}, {figures['exact']:.1%} all right, F1 {figures['f1']:.2%}"
             text.append(f"{name + ':':<12}{shares}{gain}")
-        body = [_cells(one) for one in self.found]
-        widths = [max(len(row[c]) for row in [_HEADS, *body]) for c in range(len(_HEADS) - 1)]
-        text += (
-            "  ".join([*(cell.rjust(w) for cell, w in zip(row, widths, strict=False)), row[-1]])
-            for row in [_HEADS, *body]
-        )
-        return text
+        return text + aligned([_HEADS, *map(_cells, self.tuned)], left=[len(_HEADS) - 1])
 
     def plot(self, path: str | Path) -> None:
-        """Draw what each rule gains among the others as bars. It needs matplotlib.
+        """Draw the gains of each rule among the others as bars. It needs matplotlib.
 
         Parameters
         ----------
@@ -137,8 +129,8 @@ class TunedRules:
             If matplotlib is not installed, or the file cannot be written.
         """
         bars = [
-            (str(one.written if one.rule is None else one.rule), 0.0 if one.effect is None else 100 * one.effect.gain)
-            for one in self.found
+            (str(row.written if row.rule is None else row.rule), 0.0 if row.effect is None else 100 * row.effect.gain)
+            for row in self.tuned
         ]
         draw_bars(path, bars, "gain of quality among the tuned rules, points")
 
@@ -150,39 +142,29 @@ class TunedRules:
         dict
             Figures and rules by name; shares, not percent.
         """
+        names = ("best", "figures", "sequences", "folds", "source", "fingerprint")
+        rows = []
+        for row in self.tuned:
+            rule = None if row.rule is None else str(row.rule)
+            effect = {name: getattr(row.effect, name, None) for name in ("gain", "better", "worse")}
+            counts = {"gold_breaks": row.gold_breaks, "model_breaks": row.model_breaks}
+            rows.append({"written": str(row.written), "choice": row.choice, "rule": rule, **counts, **effect})
         return {
-            "best": self.best,
-            "figures": self.figures,
+            **{name: getattr(self, name) for name in names},
             "gains": {way: gain.to_dict() for way, gain in self.gains.items()},
-            "sequences": self.sequences,
-            "folds": self.folds,
-            "source": self.source,
-            "fingerprint": self.fingerprint,
             "use": [str(rule) for rule in self.rules],
-            "rules": [
-                {
-                    "written": str(one.written),
-                    "choice": one.choice,
-                    "rule": None if one.rule is None else str(one.rule),
-                    "gold_breaks": one.gold_breaks,
-                    "model_breaks": one.model_breaks,
-                    "gain": None if one.effect is None else one.effect.gain,
-                    "better": None if one.effect is None else one.effect.better,
-                    "worse": None if one.effect is None else one.effect.worse,
-                }
-                for one in self.found
-            ],
+            "rules": rows,
         }
 
 
-def _cells(one: TunedRule) -> tuple[str, ...]:
+def _cells(row: TunedRule) -> tuple[str, ...]:
     def price(rule: Rule | None) -> str:
         return "off" if rule is None else f"{rule.penalty:.3g}" if isinstance(rule, Soft) else "hard"
 
-    e = one.effect
-    told = ("", "", "") if e is None else (str(e.better), str(e.worse), f"{100 * e.gain:+.2f}")
-    bare = one.written.rule if isinstance(one.written, Soft) else one.written
-    return price(one.written), price(one.rule), str(one.gold_breaks), str(one.model_breaks), *told, str(bare)
+    e = row.effect
+    effect = ("", "", "") if e is None else (str(e.better), str(e.worse), f"{100 * e.gain:+.2f}")
+    bare = row.written.rule if isinstance(row.written, Soft) else row.written
+    return price(row.written), price(row.rule), str(row.gold_breaks), str(row.model_breaks), *effect, str(bare)
 
 
 def tune_rules(
@@ -195,12 +177,14 @@ def tune_rules(
     scores: Source = "auto",
     cross_fit: CrossFit | None = None,
     groups: Sequence[Hashable] | Table | None = None,
-    l1: float = L1,
+    l1: float = 1.0,
     seed: int = 0,
     threads: int = 0,
     watch: Callable[[str], None] | None = None,
 ) -> TunedRules:
-    """Find out how to use written rules with a model: which hard, which soft and at what price, which not at all.
+    """Decide how to use written rules with a model: hard, soft and at what price, or not at all.
+
+    Written rules need less evidence than mined ones, so the default of `l1` is lower than for `fit_rules`.
 
     Parameters
     ----------
@@ -221,12 +205,12 @@ def tune_rules(
     threads : int, default 0
         Number of threads; 0 means all cores.
     watch : callable, optional
-        Called with a sentence about what is being done.
+        Called with a sentence about each step.
 
     Returns
     -------
     TunedRules
-        A row per rule, what they gain as written and as tuned, and the rules that label best (`rules`).
+        A row per rule, the gains as written and as tuned, and the rules that label best (`rules`).
 
     Raises
     ------
@@ -245,7 +229,7 @@ def tune_rules(
     >>> X, y = [e.columns for e in train], [e.labels for e in train]
     >>> model = bridle.CRF(features="fields", c1=0, c2=0.1, scheme="IO").fit(X, y)
     >>> written = ["starts with AUTHOR", "DATE before TITLE"]
-    >>> [one.choice for one in bridle.learn.tune_rules(model, written, X, y).found]
+    >>> [row.choice for row in bridle.learn.tune_rules(model, written, X, y).tuned]
     ['hard', 'off']
     """
     written = as_rules(rules)
@@ -260,41 +244,52 @@ def tune_rules(
     say(f"pricing {len(written)} rules on {len(scored):,} sequences")
     tuner = _Tuner(scored, written, l1)
     say("trying each rule hard, soft and off")
-    variants, choices = tuner.choose(np.ones(len(scored), dtype=bool))
+    chosen = tuner.choose(np.ones(len(scored), dtype=bool))
     say("comparing with no rules and with the rules as written")
     ways: dict[Ways, SequenceScores] = {
         "none": scored.judge(scored.decode([])),
         "written": scored.judge(scored.decode(written)),
-        "tuned": scored.held_out(lambda use: _on(*tuner.choose(use))),
+        "tuned": scored.held_out(lambda use: tuner.choose(use).rules()),
     }
     plain = ways["none"]
     return TunedRules(
-        tuner.rows(variants, choices),
-        _best({way: figures.quality for way, figures in ways.items()}),
-        {way: figures.to_dict() for way, figures in ways.items()},
-        {way: compared(plain, figures)["exact"] for way, figures in ways.items() if way != "none"},
+        tuner.rows(chosen),
+        _best({way: scores.quality for way, scores in ways.items()}),
+        {way: scores.to_dict() for way, scores in ways.items()},
+        {way: compare_scores(plain, scores)["exact"] for way, scores in ways.items() if way != "none"},
         len(scored),
-        len(set(scored.fold.tolist())),
+        scored.n_folds,
         scored.source,
         model.fingerprint_,
     )
 
 
-def _best(quality: dict[Ways, npt.NDArray[np.float64]]) -> Ways:
-    """Tuned rules, unless they do not beat none or those as written are significantly better."""
+def _best(quality: dict[Ways, Floats]) -> Ways:
+    """Choose the tuned rules, unless they do not beat none or those as written are significantly better."""
     written = Comparison.of(quality["tuned"], quality["written"])
     if quality["tuned"].mean() > quality["none"].mean() and not (written.gain > 0 and written.p < _SURE):
         return "tuned"
     return "written" if quality["written"].mean() > quality["none"].mean() else "none"
 
 
-Variants = list[dict[Choice, Rule | None]]  # of each rule: what it is for each choice
+@dataclass(frozen=True, slots=True)
+class _Chosen:
+    """A choice for each rule, among its variants."""
 
+    variants: list[dict[Choice, Rule | None]]  # of each rule: what it is for each choice
+    choices: list[Choice]
 
-def _on(variants: Variants, choices: Sequence[Choice], but: int | None = None) -> list[Rule]:
-    """The rules that are on; without one of them, if it is named."""
-    chosen = (one[choice] for r, (one, choice) in enumerate(zip(variants, choices, strict=True)) if r != but)
-    return [rule for rule in chosen if rule is not None]
+    def rule(self, r: int) -> Rule | None:
+        return self.variants[r][self.choices[r]]
+
+    def rules(self, but: int | None = None) -> list[Rule]:
+        """Return the rules that are on, without one of them if it is named."""
+        chosen = (self.rule(r) for r in range(len(self.choices)) if r != but)
+        return [rule for rule in chosen if rule is not None]
+
+    def with_choice(self, r: int, choice: Choice) -> _Chosen:
+        """Return the same choices but one."""
+        return _Chosen(self.variants, [*self.choices[:r], choice, *self.choices[r + 1 :]])
 
 
 class _Tuner:
@@ -304,57 +299,46 @@ class _Tuner:
         self._scored, self._rules, self._l1 = scored, list(rules), l1
         self._pricing = Pricing(scored, rules, l1=l1, significance=1.0)
         self._prices = self._pricing.learn()
-        count, given = counter(rules, scored.labels, threads=scored.threads), scored.asked_by(rules)
-        self._gold: npt.NDArray[np.bool_] = count(scored.gold, scored.offsets, given) > 0  # (B, R)  does gold break it?
-        self._model: npt.NDArray[np.bool_] = count(scored.decode([]), scored.offsets, given) > 0
+        self._gold = scored.broken(rules, scored.gold)  # (B, R)
+        self._model = scored.broken(rules, scored.decode([]))  # (B, R)
 
-    def choose(self, use: Bools) -> tuple[Variants, list[Choice]]:
-        """What to do with each rule, judged on some of the sequences."""
+    def choose(self, use: Bools) -> _Chosen:
+        """Choose what to do with each rule, judged on the sequences that are used."""
         l1 = self._l1 * float(use.mean())
-        prices = fit(self._pricing.candidates, l1=l1, start=self._prices, use=use)
+        prices = fit_prices(self._pricing.competitors, l1=l1, start=self._prices, use=use)
         variants = [self._variants(r, prices, use) for r in range(len(self._rules))]
-        choices: list[Choice] = ["hard" if self._starts_hard(r, use) else "soft" for r in range(len(self._rules))]
-        best = self._quality(variants, choices, use)
+        soft = [isinstance(rule, Soft) or bool(self._gold[use, r].any()) for r, rule in enumerate(self._rules)]
+        chosen = _Chosen(variants, ["soft" if starts else "hard" for starts in soft])
+        best = self._scored.quality(chosen.rules(), use)
         for r, mine in enumerate(variants):
-            for other in mine:
-                if mine[other] is not mine[choices[r]]:
-                    tried = [*choices[:r], other, *choices[r + 1 :]]
-                    quality = self._quality(variants, tried, use)
-                    seen = Comparison.of(best, quality)
-                    if seen.gain > 0 and seen.p < _SURE:
-                        choices, best = tried, quality
-        return variants, choices
+            for choice in mine:
+                if mine[choice] is not chosen.rule(r):
+                    tried = chosen.with_choice(r, choice)
+                    quality = self._scored.quality(tried.rules(), use)
+                    comparison = Comparison.of(best, quality)
+                    if comparison.gain > 0 and comparison.p < _SURE:
+                        chosen, best = tried, quality
+        return chosen
 
-    def rows(self, variants: Variants, choices: Sequence[Choice]) -> tuple[TunedRule, ...]:
-        """What became of each rule."""
+    def rows(self, chosen: _Chosen) -> tuple[TunedRule, ...]:
+        """Measure the effect of each rule among the others."""
         everywhere = np.ones(len(self._scored), dtype=bool)
-        best = self._quality(variants, choices, everywhere)
-        out = []
-        for r, (mine, choice) in enumerate(zip(variants, choices, strict=True)):
-            rule, effect = mine[choice], None
+        best = self._scored.quality(chosen.rules(), everywhere)
+        rows = []
+        for r, choice in enumerate(chosen.choices):
+            rule, effect = chosen.rule(r), None
             if rule is not None:
-                d = best - self._scored.quality(_on(variants, choices, but=r), everywhere)
-                effect = Effect(None, float(d.mean()), int((d > 0).sum()), int((d < 0).sum()))
+                effect = effect_of(best - self._scored.quality(chosen.rules(but=r), everywhere))
             gold, model = int(self._gold[:, r].sum()), int(self._model[:, r].sum())
-            out.append(TunedRule(self._rules[r], choice if rule is not None else "off", rule, gold, model, effect))
-        return tuple(out)
-
-    def _starts_hard(self, r: int, use: Bools) -> bool:
-        return not isinstance(self._rules[r], Soft) and not self._gold[use, r].any()
+            rows.append(TunedRule(self._rules[r], choice if rule is not None else "off", rule, gold, model, effect))
+        return tuple(rows)
 
     def _variants(self, r: int, prices: Prices, use: Bools) -> dict[Choice, Rule | None]:
-        """A soft rule may become hard if gold never breaks it; a hard one may stay so in any case."""
+        """List the variants of a rule: a soft one may become hard if gold never breaks it, a hard one may stay so."""
         written, penalty = self._rules[r], float(f"{prices.penalties[r]:.3g}")
-        made: dict[Choice, Rule | None] = {"soft": priced(written, penalty) if penalty > 0 else None, "off": None}
+        variants: dict[Choice, Rule | None] = {"soft": priced(written, penalty) if penalty > 0 else None, "off": None}
         if not isinstance(written, Soft):
-            made["hard"] = written
+            variants["hard"] = written
         elif not self._gold[use, r].any():
-            made["hard"] = written.rule
-        return made
-
-    def _quality(self, variants: Variants, choices: Sequence[Choice], use: Bools) -> npt.NDArray[np.float64]:
-        """Of some sequences."""
-        return self._scored.quality(_on(variants, choices), use)
-
-
-__all__ = ["TunedRule", "TunedRules", "tune_rules"]
+            variants["hard"] = written.rule
+        return variants

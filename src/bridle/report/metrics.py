@@ -1,21 +1,17 @@
-"""How good a labelling is: counts of tokens, segments and whole sequences, and what is made of them.
+"""Measures of labellings: counts of tokens, segments and whole sequences, and what follows from them.
 
-    precision = correct / guessed     recall = correct / gold     F1 = 2 correct / (guessed + gold)     0 / 0 = 0
-
-`scoring.py` counts.
+precision = correct / guessed     recall = correct / gold     F1 = 2 correct / (guessed + gold)     0 / 0 = 0
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-
-from bridle.errors import LabelError
 
 Ints = npt.NDArray[np.int64]
 
@@ -30,7 +26,7 @@ ERRORS = {  # fields of SegmentErrors, as tables name them
 
 @dataclass(frozen=True, slots=True)
 class SegmentErrors:
-    """Segments that are not right, by what is wrong with them.
+    """Segments that are not right, by kind of error.
 
     Each gold segment that was not found is counted once, under the first of these that fits: `wrong_type`,
     `wrong_boundary`, `both`, `missed`.
@@ -73,72 +69,18 @@ class SegmentErrors:
         return asdict(self)
 
 
-class Found(NamedTuple):
-    """Segments of many sequences end to end: S segments, N tokens."""
-
-    starts: Ints  # (S,)  the first token
-    ends: Ints  # (S,)  the one after the last
-    types: Ints  # (N,)  of each token; -1 outside of segments
-
-
-def segment_errors(gold: Found, guessed: Found) -> Ints:
-    """Counts in the order of the fields of `SegmentErrors`."""
-    there, theirs = gold.types[gold.starts], guessed.types[gold.starts]
-    guessed_end = np.zeros(len(gold.types), dtype=np.int64)  # of the segment that starts here; 0: none does
-    guessed_end[guessed.starts] = guessed.ends
-    exact = guessed_end[gold.starts] == gold.ends
-    same = _within((gold.types >= 0) & (gold.types == guessed.types), gold)
-    some = _within(guessed.types >= 0, gold)
-    wrong = ~(exact & (there == theirs))
-    kinds = (exact, same, some, np.ones_like(exact))
-    counts = list[int]()
-    for kind in kinds:
-        counts.append(int((wrong & kind).sum()))
-        wrong = wrong & ~kind
-    counts.append(int((~_within(gold.types >= 0, guessed)).sum()))
-    return np.array(counts, dtype=np.int64)
-
-
-def _within(tokens: npt.NDArray[np.bool_], segments: Found) -> npt.NDArray[np.bool_]:
-    """(S,): is one of these tokens in the segment?"""
-    before = np.cumsum(np.append(0, tokens))
-    inside: npt.NDArray[np.bool_] = before[segments.ends] > before[segments.starts]
-    return inside
-
-
-class Pairs:
-    """How often a gold label met a guessed one."""
-
-    def __init__(self) -> None:
-        self.counts = Counter[tuple[int, int]]()
-
-    def add(self, gold: Ints, guessed: Ints) -> None:
-        """Tokens with their labels as ids."""
-        width = int(max(gold.max(initial=0), guessed.max(initial=0))) + 1
-        pairs, counts = np.unique(gold * width + guessed, return_counts=True)
-        for pair, count in zip(pairs.tolist(), counts.tolist(), strict=True):
-            self.counts[divmod(pair, width)] += count
-
-    def named(self, names: Sequence[str]) -> dict[str, dict[str, int]]:
-        """By gold label, then by guessed label, both sorted."""
-        table: dict[str, dict[str, int]] = {}
-        for a, b, count in sorted((names[a], names[b], count) for (a, b), count in self.counts.items()):
-            table.setdefault(a, {})[b] = count
-        return table
-
-
 def confusions(table: Mapping[str, Mapping[str, int]]) -> list[tuple[str, str, int]]:
-    """Gold label, guessed label and how often, of labels that differ; the most frequent first.
+    """List gold label, guessed label and number of tokens of labels that differ, the most frequent first.
 
     >>> confusions({"A": {"A": 5, "B": 1}, "B": {"A": 2}})
     [('B', 'A', 2), ('A', 'B', 1)]
     """
-    found = [(a, b, count) for a, row in table.items() for b, count in row.items() if a != b]
-    return sorted(found, key=lambda one: (-one[2], one[:2]))
+    pairs = [(a, b, count) for a, row in table.items() for b, count in row.items() if a != b]
+    return sorted(pairs, key=lambda pair: (-pair[2], pair[:2]))
 
 
 def most_confused(table: Mapping[str, Mapping[str, int]], most: int) -> list[str]:
-    """The labels to show of a large table: those with the most tokens that are wrong, sorted by name."""
+    """Choose the labels of a large table with the most wrong tokens, sorted by name."""
     wrong = Counter[str]()
     for a, b, count in confusions(table):
         wrong[a] += count
@@ -147,14 +89,9 @@ def most_confused(table: Mapping[str, Mapping[str, int]], most: int) -> list[str
     return sorted(sorted(names, key=lambda name: (-wrong[name], name))[:most])
 
 
-def confusion_rows(table: Mapping[str, Mapping[str, int]], names: Sequence[str]) -> Iterator[list[int]]:
-    """The matrix of some labels: a row for each gold label, a column for each guessed one."""
-    for a in names:
-        row = table.get(a, {})
-        yield [row.get(b, 0) for b in names]
-
-
-COLUMNS = ("name", "precision", "recall", "f1", "correct", "guessed", "gold")  # of the rows of a table
+def confusion_rows(table: Mapping[str, Mapping[str, int]], names: Sequence[str]) -> list[list[int]]:
+    """Make the matrix of these labels: a row for each gold label, a column for each guessed one."""
+    return [[table.get(a, {}).get(b, 0) for b in names] for a in names]
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,13 +154,13 @@ class Average(NamedTuple):
 
 
 def micro(counts: Iterable[Counts]) -> Counts:
-    """All counts in one, so that what is frequent has weight."""
+    """Add up counts, so that frequent names have more weight."""
     parts = [(c.correct, c.guessed, c.gold) for c in counts]
     return Counts(*(sum(part[i] for part in parts) for i in range(3)))
 
 
 def macro(counts: Iterable[Counts]) -> Average:
-    """The mean over the names, so that each has the same weight."""
+    """Average over the names, so that each has the same weight."""
     parts = [(c.precision, c.recall, c.f1) for c in counts]
     n = max(len(parts), 1)
     return Average(*(sum(part[i] for part in parts) / n for i in range(3)))
@@ -248,7 +185,7 @@ class Scores:
     confusion : dict of str to dict of str to int
         Tokens by gold label, then by guessed label.
     segment_errors : SegmentErrors
-        Segments that are not right, by what is wrong with them.
+        Segments that are not right, by kind of error.
     missing_tokens : int
         Number of tokens without a gold label; they are not among `tokens`, and no segment goes across them.
     """
@@ -313,21 +250,14 @@ class Scores:
         dict
             Measures and counts by name; shares, not percent.
         """
+        plain = ("scheme", "tokens", "correct_tokens", "missing_tokens", "accuracy", "sequences", "exact_sequences")
         return {
-            "scheme": self.scheme,
-            "tokens": self.tokens,
-            "correct_tokens": self.correct_tokens,
-            "missing_tokens": self.missing_tokens,
-            "accuracy": self.accuracy,
-            "sequences": self.sequences,
-            "exact_sequences": self.exact_sequences,
-            "exact": self.exact,
+            **{name: getattr(self, name) for name in (*plain, "exact", "confusion")},
             "segments": self.segments.to_dict(),
             "by_type": {name: counts.to_dict() for name, counts in self.by_type.items()},
             "macro": self.macro._asdict(),
             "micro": self.micro.to_dict(),
             "by_label": {name: counts.to_dict() for name, counts in self.by_label.items()},
-            "confusion": self.confusion,
             "segment_errors": self.segment_errors.to_dict(),
         }
 
@@ -339,13 +269,13 @@ class Scores:
         list of str
             The lines of its report.
         """
-        all_of_them = self.segments
+        segments = self.segments
         text = [
-            f"processed {self.tokens} tokens with {all_of_them.gold} phrases; "
-            f"found: {all_of_them.guessed} phrases; correct: {all_of_them.correct}."
+            f"processed {self.tokens} tokens with {segments.gold} phrases; "
+            f"found: {segments.guessed} phrases; correct: {segments.correct}."
         ]
         if self.tokens:
-            text.append(f"accuracy: {100 * self.correct_tokens / self.tokens:6.2f}%; {_percent(all_of_them)}")
+            text.append(f"accuracy: {100 * self.correct_tokens / self.tokens:6.2f}%; {_percent(segments)}")
         text += [f"{name:>17}: {_percent(counts)}  {counts.guessed}" for name, counts in self.by_type.items()]
         if self.missing_tokens:
             text.append(f"not counted: {self.missing_tokens:,} tokens without a gold label")
@@ -358,13 +288,3 @@ def _percent(counts: Counts) -> str:
     recall = 100 * counts.correct / counts.gold if counts.gold else 0.0
     f1 = 2 * precision * recall / (precision + recall) if precision + recall else 0.0
     return f"precision: {precision:6.2f}%; recall: {recall:6.2f}%; FB1: {f1:6.2f}"
-
-
-def rows(
-    scores: Scores, of: Literal["types", "labels"] = "types"
-) -> list[tuple[str, float, float, float, int, int, int]]:
-    """A table with the columns `COLUMNS`, one row for each type of segment or for each label."""
-    table = {"types": scores.by_type, "labels": scores.by_label}.get(of)
-    if table is None:
-        raise LabelError("no such table", got=repr(of), wanted="'types' or 'labels'", cause="A misspelled word?")
-    return [(name, c.precision, c.recall, c.f1, c.correct, c.guessed, c.gold) for name, c in table.items()]

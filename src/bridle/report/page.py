@@ -91,8 +91,8 @@ class Page:
         return self.raw(f"<h{level}>{_safe(text)}</h{level}>")
 
     def text(self, text: str, kind: str = "") -> Page:
-        """A paragraph; kind is "dim", "good" or "bad"."""
-        return self.raw(f"<p{_class(kind)}>{_safe(text)}</p>")
+        """Add a paragraph, unless it is empty; kind is "dim", "good" or "bad"."""
+        return self.raw(f"<p{_class(kind)}>{_safe(text)}</p>") if text else self
 
     def code(self, text: str) -> Page:
         """Lines as they are, such as a file of rules."""

@@ -1,7 +1,6 @@
 """Gold labels against guesses: tokens, segments and whole sequences, counted as conlleval (CoNLL-2000) counts them.
 
-A segment is correct when its first token, its last token and its type are those of a gold segment. conlleval cuts
-between a label p-x and the next one q-y if x and y differ, or one of them is O, or
+conlleval cuts between a label p-x and the next one q-y if x and y differ, or one of them is O, or
 
     after p \\ q     B  I  E           so: q is B, or p is E; an I or E after O begins a segment anyway
         B           x  .  .
@@ -9,13 +8,12 @@ between a label p-x and the next one q-y if x and y differ, or one of them is O,
         E          (x) x  x           (x): not in conlleval, whose schemes with E (IOE) have no B; BIOES needs it
 
 S is both B and E, M is I. "." does not cut. Without a scheme every run of one label is a segment, O like any other.
-
-    labels are interned to ids; many short sequences are laid end to end and counted at once by NumPy
-    t position    cut[t] does something begin or end just before t    k number of a sequence, from 0
+Labels are interned to ids; many short sequences are laid end to end and counted at once by NumPy.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields
 from itertools import zip_longest
@@ -26,7 +24,7 @@ import numpy.typing as npt
 
 from bridle.errors import Argument, LabelError, shown
 from bridle.frames import Table, cells, is_missing
-from bridle.report.metrics import Counts, Found, Pairs, Scores, SegmentErrors, segment_errors
+from bridle.report.metrics import Counts, Scores, SegmentErrors
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -81,10 +79,10 @@ def score(
     if scheme not in (None, "auto", "IO", *TAGS):
         wanted = f"None, 'auto', 'IO', {', '.join(map(repr, TAGS))}"
         raise LabelError("unknown tagging scheme", got=repr(scheme), wanted=wanted, cause="A misspelled name?")
-    ways = [Segments(s) for s in (("prefixes", None) if scheme == "auto" else (scheme,))]
+    ways = [SegmentCounter(s) for s in (("prefixes", None) if scheme == "auto" else (scheme,))]
     ids = _Ids()
-    tokens, pairs = _Tally(), Pairs()
-    count = exact = right = missing = 0
+    confusion = Counter[tuple[int, int]]()
+    count = exact = missing = 0
     for a, b, lengths in _chunks(gold, guessed, ids):
         for name in ids.new():
             for way in list(ways):
@@ -100,27 +98,34 @@ def score(
             left = np.diff(np.append(0, np.cumsum(known))[np.append(0, np.cumsum(lengths))])
             lengths = left[(left > 0) | (lengths == 0)]  # if nothing is known, it is neither right nor wrong
             a, b, begin = a[known], b[known], begin[known]
-        equal = a == b
-        tokens.add(a[equal], b, a)
-        pairs.add(a, b)
+        pairs, counts = np.unique(a * len(ids.names) + b, return_counts=True)
+        for pair, n in zip(pairs.tolist(), counts.tolist(), strict=True):
+            confusion[divmod(pair, len(ids.names))] += n
         starts = np.cumsum(lengths) - lengths
-        wrong = np.cumsum(np.append(0, ~equal))
+        wrong = np.cumsum(np.append(0, a != b))
         exact += int((wrong[starts] == wrong[starts + lengths]).sum())
-        right += int(equal.sum())
         count += len(lengths)
         for way in ways:
             way.count(a, b, begin)
-    by_label = tokens.named(ids.names)
+    gold_tokens, guessed_tokens, right = Counter[int](), Counter[int](), Counter[int]()
+    table: dict[str, dict[str, int]] = {}
+    for a, b, n in sorted((ids.names[y], ids.names[guess], n) for (y, guess), n in confusion.items()):
+        table.setdefault(a, {})[b] = n
+    for (y, guess), n in confusion.items():
+        gold_tokens[y] += n
+        guessed_tokens[guess] += n
+        right[y] += n if y == guess else 0
+    by_label = {name: Counts(right[y], guessed_tokens[y], gold_tokens[y]) for name, y in sorted(ids.items())}
     way = ways[0]
     return Scores(
         way.scheme,
-        sum(c.gold for c in by_label.values()),
-        right,
+        gold_tokens.total(),
+        right.total(),
         count,
         exact,
         way.by_type(),
-        by_label,
-        pairs.named(ids.names),
+        {name: counts for name, counts in by_label.items() if counts.guessed or counts.gold},
+        table,
         SegmentErrors(*way.errors.tolist()),
         missing,
     )
@@ -129,93 +134,109 @@ def score(
 # ---- counting -------------------------------------------------------------------------------------------------------
 
 
-class _Tally:
-    """Counts of ids that grow as ids come."""
+class PackedSegments(NamedTuple):
+    """Segments of many sequences end to end: S segments, N tokens."""
 
-    def __init__(self) -> None:
-        self.table = np.zeros((3, 0), dtype=np.int64)  # (correct, guessed, gold) x ids
+    starts: Ints  # (S,)  the first token
+    ends: Ints  # (S,)  the token after the last
+    types: Ints  # (N,)  of each token; -1 outside of segments
 
-    def add(self, correct: Ints, guessed: Ints, gold: Ints) -> None:
-        width = max(int(x.max(initial=-1)) + 1 for x in (guessed, gold))
-        width = max(width, self.table.shape[1])
-        self.table = np.pad(self.table, ((0, 0), (0, width - self.table.shape[1])))
-        self.table += [np.bincount(x, minlength=width) for x in (correct, guessed, gold)]
 
-    def named(self, names: Sequence[str]) -> dict[str, Counts]:
-        """Sorted by name; what never occurred is left out."""
-        columns = zip(names, self.table.T.tolist(), strict=False)  # ids at the end may not have been counted
-        return {name: Counts(*column) for name, column in sorted(columns) if any(column)}
+def same_segments(gold: PackedSegments, guessed: PackedSegments) -> Bools:
+    """Mark the guessed segments that gold has, too."""
+    same_type = gold.types[guessed.starts] == guessed.types[guessed.starts]
+    return np.asarray((_end_of(gold)[guessed.starts] == guessed.ends) & same_type)
+
+
+def _end_of(segments: PackedSegments) -> Ints:
+    """(N,): the end of the segment that starts here; 0 if none does."""
+    ends = np.zeros(len(segments.types), dtype=np.int64)
+    ends[segments.starts] = segments.ends
+    return ends
+
+
+def _segment_errors(gold: PackedSegments, guessed: PackedSegments) -> Ints:
+    """Count errors in the order of the fields of `SegmentErrors`."""
+    exact = _end_of(guessed)[gold.starts] == gold.ends
+    same = _within((gold.types >= 0) & (gold.types == guessed.types), gold)
+    overlap = _within(guessed.types >= 0, gold)
+    wrong = ~(exact & (gold.types[gold.starts] == guessed.types[gold.starts]))
+    counts = list[int]()
+    for kind in (exact, same, overlap, np.ones_like(exact)):
+        counts.append(int((wrong & kind).sum()))
+        wrong = wrong & ~kind
+    return np.array([*counts, int((~_within(gold.types >= 0, guessed)).sum())], dtype=np.int64)
+
+
+def _within(tokens: Bools, segments: PackedSegments) -> Bools:
+    """(S,): does the segment have one of these tokens?"""
+    before = np.cumsum(np.append(0, tokens))
+    inside: Bools = before[segments.ends] > before[segments.starts]
+    return inside
 
 
 class LabelTables(NamedTuple):
-    """What segments need to know of each label."""
+    """Arrays over labels from which segments follow."""
 
     inside: Bools  # it belongs to a segment
     first: Bools  # it begins one wherever it stands
     last: Bools  # it ends one
     type: Ints  # its type; -1 outside
 
-    def found(self, ids: Ints, begin: Bools) -> Found:
-        """The segments of labellings that lie end to end. begin[t]: a sequence starts at t."""
+    def segments(self, ids: Ints, begin: Bools) -> PackedSegments:
+        """Find the segments of labellings that lie end to end. begin[t]: a sequence starts at t."""
         types = self.type[ids]
         cut = begin | self.first[ids]
         cut[1:] |= self.last[ids[:-1]] | (types[1:] != types[:-1])
         places = np.flatnonzero(cut)
         kept = self.inside[ids[places]]
-        return Found(places[kept], np.append(places[1:], len(ids))[kept], types)
+        return PackedSegments(places[kept], np.append(places[1:], len(ids))[kept], types)
 
 
-def same_segments(gold: Found, guessed: Found) -> Bools:
-    """Which of the guessed segments gold has, too."""
-    gold_end = np.zeros(len(gold.types), dtype=np.int64)  # of the segment that starts here; 0: none does
-    gold_end[gold.starts] = gold.ends
-    here = guessed.starts
-    return np.asarray((gold_end[here] == guessed.ends) & (gold.types[here] == guessed.types[here]))
-
-
-class Segments:
-    """The segments under one scheme."""
+class SegmentCounter:
+    """Counts of segments under one scheme."""
 
     def __init__(self, scheme: str | None) -> None:
         self.scheme = scheme
-        self.types = _Ids()
-        self.tally = _Tally()
         self.errors = np.zeros(len(fields(SegmentErrors)), dtype=np.int64)
-        self.inside: list[bool] = []  # of each label: it belongs to a segment
-        self.first: list[bool] = []  # it begins one wherever it stands
-        self.last: list[bool] = []  # it ends one
-        self.type: list[int] = []
+        self._types = _Ids()
+        self._counts = np.zeros((3, 0), dtype=np.int64)  # (correct, guessed, gold) x types
+        self._labels: list[tuple[bool, bool, bool, int]] = []  # the rows of `LabelTables`
 
     def add(self, name: str) -> bool:
-        """The next label; False if it does not fit."""
+        """Add the next label; return False if it does not fit the scheme."""
         tag, kind = _split(name, self.scheme)
         if tag is None:
             return False
-        self.inside.append(tag != OUTSIDE)
-        self.first.append(tag in "BS")
-        self.last.append(tag in "ES")
-        self.type.append(self.types[kind] if tag != OUTSIDE else -1)
+        inside = tag != OUTSIDE
+        self._labels.append((inside, tag in "BS", tag in "ES", self._types[kind] if inside else -1))
         return True
 
     def count(self, gold: Ints, guessed: Ints, begin: Bools) -> None:
-        """begin[t]: a sequence starts at t."""
+        """Count the segments of sequences end to end. begin[t]: a sequence starts at t."""
         tables = self.tables()
-        there, theirs = tables.found(gold, begin), tables.found(guessed, begin)
-        self.errors += segment_errors(there, theirs)
-        same = same_segments(there, theirs)
-        self.tally.add(there.types[theirs.starts[same]], theirs.types[theirs.starts], there.types[there.starts])
+        there, theirs = tables.segments(gold, begin), tables.segments(guessed, begin)
+        self.errors += _segment_errors(there, theirs)
+        correct = there.types[theirs.starts[same_segments(there, theirs)]]
+        width = len(self._types.names)
+        self._counts = np.pad(self._counts, ((0, 0), (0, width - self._counts.shape[1])))
+        types = correct, theirs.types[theirs.starts], there.types[there.starts]
+        self._counts += [np.bincount(kinds, minlength=width) for kinds in types]
 
     def tables(self) -> LabelTables:
-        """What is known of the labels so far."""
-        inside, first, last = (np.array(x, dtype=bool) for x in (self.inside, self.first, self.last))
-        return LabelTables(inside, first, last, np.array(self.type, dtype=np.int64))
+        """Return the arrays for the labels so far."""
+        inside, first, last, types = zip(*self._labels, strict=True) if self._labels else ((), (), (), ())
+        flags = (np.array(flag, dtype=bool) for flag in (inside, first, last))
+        return LabelTables(*flags, np.array(types, dtype=np.int64))
 
     def by_type(self) -> dict[str, Counts]:
-        return self.tally.named(self.types.names)
+        """Return the counts by type, sorted by name; types without segments are left out."""
+        columns = zip(self._types.names, self._counts.T.tolist(), strict=False)  # the last types may have no counts
+        return {name: Counts(*column) for name, column in sorted(columns) if any(column)}
 
 
 def _split(name: str, scheme: str | None) -> tuple[str | None, str]:
-    """Tag and type; the tag is None if the label does not fit the scheme."""
+    """Split a label into tag and type; the tag is None if the label does not fit the scheme."""
     if scheme is None:
         return "I", name
     if name in (OUTSIDE, UNANSWERED):
@@ -227,7 +248,7 @@ def _split(name: str, scheme: str | None) -> tuple[str | None, str]:
 
 
 def misfit(name: str, scheme: str | None) -> LabelError:
-    """The error for a label that does not fit the scheme."""
+    """Make the error for a label that does not fit the scheme."""
     return LabelError(
         f"a label does not fit the scheme {scheme}",
         got=repr(name),
@@ -241,11 +262,11 @@ def misfit(name: str, scheme: str | None) -> LabelError:
 
 
 class _Ids(dict[str, int]):
-    """Ids of names, given out as names come."""
+    """Ids of names, assigned as names come."""
 
     def __init__(self) -> None:
         self.names: list[str] = []
-        self.told = 0
+        self._known = 0
 
     def __missing__(self, name: str) -> int:
         if not isinstance(name, str):
@@ -255,16 +276,16 @@ class _Ids(dict[str, int]):
         return len(self.names) - 1
 
     def new(self) -> list[str]:
-        """The names that came since the last call."""
-        fresh = self.names[self.told :]
-        self.told = len(self.names)
+        """Return the names that came since the last call."""
+        fresh = self.names[self._known :]
+        self._known = len(self.names)
         return fresh
 
 
 def _chunks(
     gold: Iterable[Sequence[str | None]], guessed: Iterable[Sequence[str]], ids: _Ids
 ) -> Iterator[tuple[Ints, Ints, Ints]]:
-    """Gold ids (-1: missing) and guessed ids of many sequences end to end, and the lengths of the sequences."""
+    """Yield gold ids (-1: missing) and guessed ids of many sequences end to end, and their lengths."""
     flat: tuple[list[str | None], list[str]] = ([], [])
     lengths: list[int] = []
     first = 0  # number of the first sequence in `flat`
@@ -296,7 +317,7 @@ def _chunks(
 
 
 def _numbers(names: Sequence[Any], ids: _Ids, missing: int | None = None) -> Ints:
-    """The ids of names; `missing`, if it is not None, for those that are missing. TypeError for anything else."""
+    """Return the ids of names, `missing` for missing ones if that is not None; raise TypeError for anything else."""
     try:
         return np.fromiter(map(ids.__getitem__, names), np.int64, len(names))
     except TypeError:
@@ -307,7 +328,7 @@ def _numbers(names: Sequence[Any], ids: _Ids, missing: int | None = None) -> Int
 
 
 def _sequence(labels: Any, side: str, k: int) -> Sequence[str]:
-    """The labels of one sequence as a list."""
+    """Return the labels of one sequence as a list."""
     if isinstance(labels, (list, tuple)):
         return labels
     if labels is None:
@@ -330,7 +351,7 @@ def _sequence(labels: Any, side: str, k: int) -> Sequence[str]:
 
 
 def _no_label(flat: tuple[list[str | None], list[str]], lengths: Sequence[int], first: int) -> LabelError:
-    """Which one it was: asked only when one was found."""
+    """Make the error that names the sequence of a label that is not a string."""
     gold, guessed = ([(t, y) for t, y in enumerate(side) if not isinstance(y, str)] for side in flat)
     at, label = [*((t, y) for t, y in gold if not is_missing(y)), *guessed][0]
     k = first + int(np.searchsorted(np.cumsum(lengths), at, side="right"))

@@ -1,11 +1,9 @@
-"""Scores of each labelling, to compare two ways to label the same sequences.
+"""Scores of each sequence, to compare ways to label the same sequences. B sequences (b), N tokens (t), end to end.
 
     quality = (1 if all labels are right, else 0) / 2  +  F1 of its segments / 2          of one sequence
 
 Half of it asks for whole sequences, which is what rules are for; the other half tells nearly right from all wrong, so
 that small samples can be compared. A sequence without segments, in gold and in the guess, has F1 = 1.
-
-    B sequences (b)    N tokens (t), end to end    a segment is its first token, its last token and its type
 """
 
 from __future__ import annotations
@@ -20,7 +18,15 @@ import numpy.typing as npt
 from bridle.arrays import ranges
 from bridle.labels import MISSING, Labels
 from bridle.report.metrics import Counts
-from bridle.report.scoring import UNANSWERED, Bools, Ints, Segments, misfit, same_segments
+from bridle.report.scoring import (
+    UNANSWERED,
+    Bools,
+    Ints,
+    PackedSegments,
+    SegmentCounter,
+    misfit,
+    same_segments,
+)
 
 Floats = npt.NDArray[np.float64]
 
@@ -53,23 +59,10 @@ class SequenceScores:
         if not (known := gold != MISSING).all():  # only what is known is compared, as if a sequence ended at each gap
             begin[1:] |= ~known[:-1]
             gold, guessed, owner, begin = (each[known] for each in (gold, guessed, owner, begin))
-        there, ends = _segments(labels, gold, begin)
-        found, their_ends = _segments(labels, guessed, begin)
-        end_of = np.full(len(gold), -1, dtype=np.int64)
-        end_of[there] = ends
-        kinds = np.array(labels.kinds)
-        same = (end_of[found] == their_ends) & (kinds[gold[found]] == kinds[guessed[found]])
-
-        def per_sequence(tokens: npt.NDArray[np.int64]) -> Ints:
-            return np.bincount(owner[tokens], minlength=len(offsets) - 1).astype(np.int64)
-
-        return cls(
-            per_sequence(np.flatnonzero(gold == guessed)),
-            np.bincount(owner, minlength=len(offsets) - 1).astype(np.int64),
-            per_sequence(found[same]),
-            per_sequence(found),
-            per_sequence(there),
-        )
+        there, theirs = _segments(labels, gold, begin), _segments(labels, guessed, begin)
+        correct = theirs.starts[same_segments(there, theirs)]
+        tokens = gold == guessed, slice(None), correct, theirs.starts, there.starts
+        return cls(*(np.bincount(owner[at], minlength=len(offsets) - 1).astype(np.int64) for at in tokens))
 
     def __len__(self) -> int:
         return len(self.right)
@@ -82,7 +75,7 @@ class SequenceScores:
 
     @property
     def quality(self) -> Floats:
-        """(B,): see above; from 0 to 1."""
+        """(B,): from 0 to 1."""
         both = self.guessed + self.gold
         f1 = np.where(both > 0, 2 * self.correct / np.maximum(both, 1), 1.0)
         mean: Floats = (self.exact + f1) / 2
@@ -99,7 +92,7 @@ class SequenceScores:
         return float(self.right.sum() / max(int(self.lengths.sum()), 1))
 
     def to_dict(self) -> dict[str, float]:
-        """Shares over all sequences, for JSON."""
+        """Return shares over all sequences, for JSON."""
         return {
             "exact": float(self.exact.mean()) if len(self) else 0.0,
             "f1": self.segments.f1,
@@ -108,30 +101,25 @@ class SequenceScores:
         }
 
 
-def _segments(labels: Labels, ids: npt.NDArray[np.integer], begin: Bools) -> tuple[Ints, Ints]:
-    """The first token of each segment and the one after its last; begin (N,): a sequence starts here."""
+def _segments(labels: Labels, ids: npt.NDArray[np.integer], begin: Bools) -> PackedSegments:
+    """Find segments under the labels' own scheme; begin (N,): a sequence starts here."""
+    types = np.array(labels.kinds, dtype=np.int64)[ids]
     if not len(ids):
-        return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
-    cut = labels.starts(np.where(begin, len(labels), np.roll(ids, 1)), ids) | begin
-    first = np.flatnonzero(cut)
+        return PackedSegments(types, types, types)
+    first = np.flatnonzero(labels.starts(np.where(begin, len(labels), np.roll(ids, 1)), ids) | begin)
     inside = np.array([bool(tag) for tag in labels.tag_of])[ids[first]]
-    return first[inside], np.append(first[1:], len(ids))[inside]
+    return PackedSegments(first[inside], np.append(first[1:], len(ids))[inside], types)
 
 
 RIGHT, EXACT, CORRECT, GUESSED = range(4)  # columns of counts
 
 
 class GoldCounts:
-    """Gold labels of B sequences, ready to be compared with labellings by ids.
+    """Gold labels of B sequences, ready to be compared with labellings by ids, as `score` compares them.
 
-    Parameters
-    ----------
-    gold : sequence of sequence of str
-        Gold labels; None where a label is missing: the token is not counted, and segments end before it.
-    names : sequence of str
-        The labels that ids are numbers of. Other names in gold are never right.
-    scheme : str or None
-        The tagging scheme, as in `score`.
+    A missing gold label is None: the token is not counted, and segments end before it. names: the labels that ids are
+    numbers of; other names in gold are never right. Counts add up over sequences, so that a labelling that differs in
+    few sequences is counted by these alone.
     """
 
     def __init__(self, gold: Sequence[Sequence[str | None]], names: Sequence[str], scheme: str | None) -> None:
@@ -141,11 +129,11 @@ class GoldCounts:
         self.names = [*names, *extra]
         known = {name: y for y, name in enumerate(self.names)} | {None: -1}
         self.ids: Ints = np.array([known[name] for name in flat], dtype=np.int64)  # (N,)  -1: missing
-        segments = Segments(scheme)
+        counter = SegmentCounter(scheme)
         for name in [*self.names, UNANSWERED]:  # the last, which -1 is the number of, stands for "no answer"
-            if not segments.add(name):
+            if not counter.add(name):
                 raise misfit(name, scheme)
-        self._tables = segments.tables()
+        self._tables = counter.tables()
         here = self.ids >= 0
         self._all_here = bool(here.all())
         self._begin: Bools = np.zeros(len(flat), dtype=bool)  # (N,)  begins a sequence, or follows a gap
@@ -156,25 +144,25 @@ class GoldCounts:
         left = np.bincount(self.sequence[here], minlength=len(gold))
         self.counted: Bools = (left > 0) | (lengths == 0)  # (B,)  sequences that are right or wrong
         self.tokens = int(here.sum())
-        self.segments = len(self._tables.found(self.ids[here], self._begin[here]).starts)
+        self.segments = len(self._tables.segments(self.ids[here], self._begin[here]).starts)
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
-    def counts(self, ids: npt.NDArray[np.integer], some: npt.NDArray[np.integer] | None = None) -> Ints:
-        """Count for some sequences, or for all: (B, 4). ids: the labels of these sequences, end to end; -1: none."""
+    def counts(self, ids: npt.NDArray[np.integer], chosen: npt.NDArray[np.integer] | None = None) -> Ints:
+        """Count for all sequences, or the chosen ones: (B, 4). ids: their labels, end to end; -1: none."""
         number, begin, gold, counted = self.sequence, self._begin, self.ids, self.counted
         size = len(self)
-        if some is not None:
-            tokens, cuts = ranges(self.offsets, some)
-            number, begin, gold = np.repeat(np.arange(len(some)), np.diff(cuts)), begin[tokens], gold[tokens]
-            counted, size = counted[some], len(some)
+        if chosen is not None:
+            tokens, cuts = ranges(self.offsets, chosen)
+            number, begin, gold = np.repeat(np.arange(len(chosen)), np.diff(cuts)), begin[tokens], gold[tokens]
+            counted, size = counted[chosen], len(chosen)
         guessed = np.asarray(ids, dtype=np.int64)
         if not self._all_here:
             here = gold >= 0
             number, begin, gold, guessed = number[here], begin[here], gold[here], guessed[here]
         right = gold == guessed
-        there, theirs = self._tables.found(gold, begin), self._tables.found(guessed, begin)
+        there, theirs = self._tables.segments(gold, begin), self._tables.segments(guessed, begin)
         out = np.zeros((size, 4), dtype=np.int64)
         out[:, RIGHT] = np.bincount(number[right], minlength=size)
         out[:, EXACT] = counted & (np.bincount(number[~right], minlength=size) == 0)
@@ -184,7 +172,7 @@ class GoldCounts:
         return out
 
     def shares(self, counts: Ints) -> tuple[float, float, float]:
-        """Accuracy, F1 of segments and share of sequences without a wrong label, of summed counts (4,)."""
+        """Return accuracy, F1 of segments and the share of sequences without a wrong label, of summed counts (4,)."""
         right, exact, correct, guessed = counts.tolist()
         sequences = int(self.counted.sum())
         f1 = Counts(correct, guessed, self.segments).f1

@@ -1,28 +1,27 @@
-"""Texts of users, made fit to be shown."""
+"""Texts of users, made fit to be shown, and columns of text."""
 
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+
+_BIDI = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"  # change the direction of text
+_BREAKS = "\u2028\u2029"
 
 
 def clean(text: str, keep: str = "") -> str:
-    """The text without what neither a file nor a terminal can show: control characters, halves of characters.
+    """Replace what neither a file nor a terminal can show: control characters, halves of characters.
 
     >>> clean("a\\x1b[31mb\\n"), clean("a\\n", keep="\\n")
     ('a�[31mb�', 'a\\n')
     """
     if text.isascii() and text.isprintable():
         return text
-    return "".join(c if c in keep or _shows(c) else "\ufffd" for c in text)
-
-
-_BIDI = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"  # change the direction of text
-_BREAKS = "\u2028\u2029"
+    return "".join(c if c in keep or not _is_control(c, "\ufffe\uffff") else "\ufffd" for c in text)
 
 
 def visible(text: str, keep: str = "") -> str:
-    """The text with escapes in place of what would steer a terminal: control characters, changes of direction.
+    """Escape what would steer a terminal: control characters, changes of direction.
 
     Terminal output of what users or files have named goes through this; data that goes to files and pipes does not.
 
@@ -31,32 +30,28 @@ def visible(text: str, keep: str = "") -> str:
     """
     if text.isascii() and text.isprintable():
         return text
-    return "".join(c if c in keep or _harmless(c) else c.encode("unicode_escape").decode() for c in text)
+    steers = _BIDI + _BREAKS
+    return "".join(c if c in keep or not _is_control(c, steers) else c.encode("unicode_escape").decode() for c in text)
 
 
-def _harmless(c: str) -> bool:
-    return unicodedata.category(c) not in ("Cc", "Cs") and c not in _BIDI and c not in _BREAKS
-
-
-def _shows(c: str) -> bool:
-    return unicodedata.category(c) not in ("Cc", "Cs") and c not in "\ufffe\uffff"
+def _is_control(c: str, more: str) -> bool:
+    return unicodedata.category(c) in ("Cc", "Cs") or c in more
 
 
 def cut(text: str, most: int) -> str:
-    """The text, or its beginning."""
+    """Shorten a text to `most` characters."""
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
-def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Lines of a table whose rows have equally many cells.
+def aligned(rows: Sequence[Sequence[str]], left: Collection[int] = (0,)) -> list[str]:
+    """Format rows of equally many cells as lines; columns in `left` are flush left, the others flush right.
 
     >>> aligned([["name", "F1"], ["PER", "90.00"]])
     ['name     F1', 'PER   90.00']
     """
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "  ".join(
-            cell.ljust(w) if c == 0 else cell.rjust(w) for c, (cell, w) in enumerate(zip(row, widths, strict=True))
-        )
-        for row in rows
-    ]
+    lines = []
+    for row in rows:
+        cells = zip(row, widths, strict=True)
+        lines.append("  ".join(x.ljust(w) if c in left else x.rjust(w) for c, (x, w) in enumerate(cells)).rstrip())
+    return lines
