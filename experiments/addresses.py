@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from bridle import data
 from bridle.errors import FileError
-from bridle.report.tables import Report
 from experiments.base import Recipe, Run
 from experiments.fields import (
     ALL,
@@ -29,6 +28,7 @@ from experiments.fields import (
     tuned,
 )
 from experiments.fields_tables import Paper, add_tables
+from experiments.tables import Report
 
 TABLE_5: Paper = {
     PLAIN: (89.48, 90.06, 86.57, 89.79, 80.76, 80.77, 80.80),

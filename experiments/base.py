@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from bridle.errors import FileError
-from bridle.report.tables import Report
+from experiments.tables import Report
 
 Say = Callable[[str], None]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from bridle.report.tables import Cell, Chart, Report, Row, Table
 from experiments.fields import ALL, EVERY, PLAIN, TOKEN_FIGURES, WAYS, Figures, Tally
+from experiments.tables import Cell, Chart, Report, Row, Table
 
 SHOWN = (*TOKEN_FIGURES, "segment F1", "exact")
 Paper = Mapping[str, Sequence[float]]  # name of a row -> its TOKEN_FIGURES

@@ -25,11 +25,11 @@ from bridle.learn import Comparison, RelationalRules, fit_rules, tune_rules
 from bridle.models import CRF
 from bridle.processor import simd
 from bridle.report.sequences import SequenceScores
-from bridle.report.tables import Cell, Chart, Report, Row, Table
 from bridle.rules import Rule
 from experiments.base import Recipe, Run
 from experiments.fields import Fields
 from experiments.learned_rules_data import SETS, SMALL, DataSet
+from experiments.tables import Cell, Chart, Report, Row, Table
 
 PLAIN, COUNTS, RELATIVE, WRITTEN, TUNED = WAYS = ("plain", "counts", "relative", "written", "tuned")
 GRID = (0.03, 0.1, 0.3, 1.0, 3.0)

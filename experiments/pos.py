@@ -14,10 +14,10 @@ import numpy.typing as npt
 from bridle.data import Example, read
 from bridle.errors import FileError
 from bridle.learn import ConstrainedTagger, DeterministicRules
-from bridle.report.tables import Cell, Chart, Report, Row, Table
 from experiments.base import Recipe, Run
 from experiments.pos_peers import PEERS, Peer
 from experiments.pos_speed import Measured, X, Y, measure, seconds_of
+from experiments.tables import Cell, Chart, Report, Row, Table
 
 NEAR = 0.1  # points of accuracy that count as "no less accurate"; half of it when choosing
 PAPER_6 = {"bigram": (0.993, 0.841, 0.911), "trigram": (0.996, 0.608, 0.755), "both": (0.992, 0.857, 0.920)}

@@ -11,13 +11,13 @@ from bridle.features import Templates
 from bridle.learn import DeterministicRules
 from bridle.models import CRF
 from bridle.report import score
-from bridle.report.tables import Cell, Chart, Report, Row, Table
 from bridle.rules import well_formed
 from bridle.spans import SpanDecoder, SpanLattice
 from experiments.base import Recipe, Run
 from experiments.segmentation_data import Corpus, Sentence, characters, hkcancor, labels_of, pku
 from experiments.segmentation_speed import table_11
 from experiments.segmentation_words import Floats, Spans, WordCounts, spans_of, word_scores
+from experiments.tables import Cell, Chart, Report, Row, Table
 
 PAPER_8 = {"BMES": (0.989, 0.566, 0.720), "IB": (0.996, 0.686, 0.812)}
 VITERBI, ILP, COUNTS = (0.971, 0.966, 0.968), (0.970, 0.977, 0.974), (None, None, 0.975)

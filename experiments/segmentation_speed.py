@@ -11,10 +11,10 @@ from typing import Any, TypeVar
 import numpy as np
 
 from bridle.learn import Decided
-from bridle.report.tables import Cell, Row, Table
 from bridle.spans import SpanDecoder, SpanLattice, ilp
 from experiments.base import Run
 from experiments.segmentation_words import Floats, Spans
+from experiments.tables import Cell, Row, Table
 
 T = TypeVar("T")
 Lattices = Sequence[SpanLattice]

@@ -15,11 +15,11 @@ from bridle.labels import Labels
 from bridle.learn import violations
 from bridle.models import CRF, LocalTagger, Tagger
 from bridle.report import Counts, score
-from bridle.report.tables import Cell, Chart, Report, Row, Table
 from bridle.rules import Rule
 from experiments.base import Recipe, Run
 from experiments.srl_data import OUTSIDE, ROLES, Part, Proposition, expressible, frames, propositions
 from experiments.srl_engines import decoding_tables, sized
+from experiments.tables import Cell, Chart, Report, Row, Table
 
 RULES = ("1 + no dup", "2 + candidate", "3 + argument", "4 + verb pos", "5 + disallow")
 STEPS = ("basic", *RULES)

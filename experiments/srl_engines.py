@@ -17,7 +17,6 @@ from bridle.lattice import Batch
 from bridle.learn import Learned, log_odds, rules_of, violations
 from bridle.models import Tagger
 from bridle.report import Counts, score
-from bridle.report.tables import Cell, Chart, Report, Row, Table
 from bridle.rules import Rule
 from experiments.base import Run
 from experiments.srl_data import OUTSIDE, ROLES, Part, Proposition
@@ -33,6 +32,7 @@ from experiments.srl_paper import (
     TABLE_5,
     VERB,
 )
+from experiments.tables import Cell, Chart, Report, Row, Table
 
 FEW = 10  # propositions
 WANTED = 500  # times faster than the integer program

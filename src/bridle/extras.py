@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
+import platform
+import sys
+from importlib import import_module, metadata
 from typing import Any
 
 from bridle.errors import BridleError, MissingExtra
@@ -30,3 +32,14 @@ def needed(module: str, extra: str, purpose: str, error: type[BridleError] = Mis
             got = f"{package}, which cannot be imported: {problem}"
         wanted, cause = f"pip install 'bridle-nlp[{extra}]'", f"In a clone, run pip install '.[{extra}]' instead."
         raise error(purpose, got=got, wanted=wanted, cause=cause) from (None if absent else problem)
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of Python, Bridle and the packages that results depend on."""
+    known = {"python": platform.python_version(), "bridle": str(getattr(sys.modules.get("bridle"), "__version__", "?"))}
+    for name in ("numpy", "highspy"):
+        try:
+            known[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            known[name] = "not installed"
+    return known

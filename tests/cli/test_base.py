@@ -15,8 +15,8 @@ import typer
 from bridle import cli
 from bridle.cli import base, reading
 from bridle.errors import Argument
-from bridle.report.tables import Report
 from commands import Cli
+from experiments.tables import Report
 
 COLUMNS = ["--columns", "word,pos,chunk"]
 TRAIN = (

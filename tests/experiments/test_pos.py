@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from bridle.errors import FileError
-from bridle.report.tables import Report
 from experiments import Run, recipe_named
 from experiments.pos import ALL, ALL_CHOSEN, CHOICES, CHOSEN, NEAR
 from experiments.pos_peers import strings
+from experiments.tables import Report
 
 SENTENCES = [
     [("the", "DT"), ("old", "JJ"), ("dog", "NN"), ("sleeps", "VBZ"), (".", ".")],

@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 
 import bridle
 from bridle.errors import FileError
-from bridle.report.tables import Report
 from bridle.spans import ilp
 from experiments import Run, recipe_named, segmentation_speed
 from experiments import segmentation as recipe
 from experiments.segmentation_data import full_width, labels_of, sentences
 from experiments.segmentation_words import WordCounts, spans_of, word_scores
+from experiments.tables import Report
 
 LINES = [
     "我们/r 在/p 北京/ns 。/w",

@@ -11,8 +11,8 @@ from bridle.cli.base import app, json_line, show
 from bridle.cli.options import AsJson
 from bridle.decoding.threads import cores
 from bridle.errors import FileError
+from bridle.extras import versions
 from bridle.processor import simd
-from bridle.report.tables import versions
 
 
 @app.command()

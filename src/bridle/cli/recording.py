@@ -19,11 +19,11 @@ from bridle.atomic import write_text
 from bridle.cli.base import json_line
 from bridle.data import Example
 from bridle.errors import FileError, shown
+from bridle.extras import versions
 from bridle.features import FeatureChoice
 from bridle.models import CRF, Progress, Tagger
 from bridle.models.checks import count_of_threads, jsonable
 from bridle.report import Scores
-from bridle.report.tables import versions
 from bridle.rules.loading import read_text
 
 _COMMAND = "bridle train"

@@ -7,7 +7,7 @@ import sys
 import time
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -16,9 +16,6 @@ from bridle.atomic import write_text
 from bridle.cli.base import app, show_data, tell, warn
 from bridle.cli.options import AsJson, TheSeed, TheThreads
 from bridle.errors import BridleError, FileError
-
-if TYPE_CHECKING:
-    from bridle.report.tables import Report
 
 NAMES = ("srl", "pos", "segmentation", "citations", "addresses", "learned-rules")
 
@@ -112,7 +109,7 @@ def _say(text: str) -> None:
     tell(f"[{time.monotonic() - _start:6.0f} s] {text}")
 
 
-def _write(report: Report, folder: Path) -> None:
+def _write(report: Any, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     texts = {"md": report.markdown(), "json": report.json()}
     try:

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-import platform
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib import metadata
 from typing import Any
 
 from bridle.errors import FileError
-from bridle.extras import needed
+from bridle.extras import needed, versions
 
 Value = float | int | str | None
 
@@ -132,17 +129,6 @@ class Report:
     def svg(self) -> str:
         """The charts, one under the other."""
         return draw(self.charts)
-
-
-def versions() -> dict[str, str]:
-    """What the figures were made with."""
-    out = {"python": platform.python_version(), "bridle": str(getattr(sys.modules.get("bridle"), "__version__", "?"))}
-    for name in ("numpy", "highspy"):
-        try:
-            out[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            out[name] = "not installed"
-    return out
 
 
 def draw(charts: Sequence[Chart]) -> str:
