@@ -44,7 +44,7 @@ class _Arrow:
 
 
 def draw_automaton(dfa: DFA, labels: Sequence[str], *, places: Sequence[str] = ("",), title: str = "automaton") -> str:
-    """The automaton as an SVG picture for an HTML page.
+    """Draw an automaton as an SVG picture for an HTML page.
 
     labels: the m names, in the order of their ids. An automaton whose steps depend on the place of a token
     reads K * m letters, letter k * m + y for label y at a place of kind k; `places` names the K kinds.
@@ -111,11 +111,11 @@ def _arrows(step: list[list[int]], states: set[int], names: list[str], kinds: li
     for s in sorted(states):
         for after in sorted(states.intersection(step[s])):
             sets = [[y for y in range(m) if step[s][k * m + y] == after] for k in range(len(kinds))]
-            if all(some == sets[0] for some in sets):
+            if all(ids == sets[0] for ids in sets):
                 yield _Arrow(s, after, (_said(sets[0], names),))
                 continue
-            told = [(kind, _said(some, names)) for kind, some in zip(kinds, sets, strict=True) if some]
-            yield _Arrow(s, after, tuple(f"{kind}: {text}" if kind else text for kind, text in told))
+            texts = [(kind, _said(ids, names)) for kind, ids in zip(kinds, sets, strict=True) if ids]
+            yield _Arrow(s, after, tuple(f"{kind}: {text}" if kind else text for kind, text in texts))
 
 
 def _said(ids: list[int], names: list[str]) -> str:
@@ -185,13 +185,13 @@ def _placed(texts: list[_Text], drawn: list[Point], states: list[Point]) -> list
     sizes = np.array([_size(text.lines) for text in texts]).reshape(-1, 2)
     points, rings = np.array(drawn).reshape(-1, 2), np.array(states).reshape(-1, 2)
 
-    def trouble(k: int, places: Points) -> npt.NDArray[np.int64]:
-        """What text k meets at each of these places."""
+    def collisions(k: int, places: Points) -> npt.NDArray[np.int64]:
+        """Count the lines, states and texts that text k meets at each of these places."""
 
         def meets(others: Points, size: Points | float) -> npt.NDArray[np.int64]:
             close = np.abs(others - places[:, None]) < (sizes[k] + size) / 2  # (places, others, 2)
-            found: npt.NDArray[np.int64] = close.all(axis=2).sum(axis=1)
-            return found
+            counts: npt.NDArray[np.int64] = close.all(axis=2).sum(axis=1)
+            return counts
 
         others = np.arange(len(texts)) != k
         return meets(points, 0.0) + 20 * meets(rings, 2.0 * _RADIUS) + 50 * meets(stand[others], sizes[others])
@@ -199,12 +199,12 @@ def _placed(texts: list[_Text], drawn: list[Point], states: list[Point]) -> list
     for _ in range(3):
         for k in sorted(range(len(texts)), key=lambda k: -len(texts[k].places)):
             places = np.array(texts[k].places)
-            stand[k] = places[int(trouble(k, places).argmin())]  # the first of the best
+            stand[k] = places[int(collisions(k, places).argmin())]  # the first of the best
     return [(x, y) for x, y in stand.tolist()]
 
 
 def _rim(middle: Point, towards: Point) -> Point:
-    """Where a line from the middle of a state leaves it."""
+    """Return the point at which a line from the middle of a state leaves it."""
     dx, dy = _direction(middle, towards)
     return middle[0] + dx * _RADIUS, middle[1] + dy * _RADIUS
 
@@ -254,12 +254,12 @@ class _Canvas:
         wide, high = _size(lines)
         for k, line in enumerate(lines):
             base = y - high / 2 + (k + 0.75) * _LINE
-            told = escape(clean(line))
-            self.texts.append(f'<text x="{x:.1f}" y="{base:.1f}" text-anchor="middle">{told}</text>')
+            safe = escape(clean(line))
+            self.texts.append(f'<text x="{x:.1f}" y="{base:.1f}" text-anchor="middle">{safe}</text>')
         self.reached += [(x + k * wide / 2, y + k * high / 2) for k in (-1, 1)]
 
     def svg(self, title: str) -> str:
-        """All of it."""
+        """Return the picture."""
         (left, top), (right, bottom) = ([edge(axis) for axis in zip(*self.reached, strict=True)] for edge in (min, max))
         width, height = right - left + 8, bottom - top + 8
         # A style inside a page of HTML is a style of the whole page, so that every line of it names the class.

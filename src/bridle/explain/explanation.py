@@ -1,4 +1,4 @@
-"""Why one labelling: the best one without the rules, the rules that changed it, and the price of each.
+"""The explanation of one labelling: the best one without rules, the rules that changed it, and the price of each.
 
     price of rule r = best score with all rules but r - best score with all rules
 
@@ -104,7 +104,7 @@ class Explanation:
 
     @property
     def cost(self) -> float:
-        """What the rules cost together."""
+        """The cost of all rules together."""
         if np.array_equal(self.plain.ids, self.best.ids) and not self.best.penalty:  # engines add in different orders
             return 0.0
         return self.plain.score - self.best.score

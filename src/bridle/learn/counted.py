@@ -124,7 +124,7 @@ class Counted:
 
     @cached_property
     def changes(self) -> tuple[Ints, Ints, Ints]:
-        """Where a name ends and another one follows: the first name, the second one, the sequence."""
+        """Changes from a name to another one: the first name, the second one, the sequence."""
         here = np.flatnonzero(~self.at_start & (self.name_of != np.roll(self.name_of, 1)))
         return self.name_of[here - 1], self.name_of[here], self.owner[here]
 

@@ -1,16 +1,16 @@
-"""An evaluation in full, as lines and as a page: figures, confusions, rules that are broken, wrong sequences."""
+"""A full evaluation, as lines and as a page: figures, confusions, broken rules, wrong sequences."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from bridle.report.metrics import ERRORS, Counts, Scores, confusion_rows, most_confused
 from bridle.report.page import Page, fills
-from bridle.report.text import cut
+from bridle.report.text import aligned, cut
 
-LABELS = 30  # that a table shows unless all are asked for
+LABELS = 30  # of a table, unless all are requested
 CONFUSIONS = 10  # that are printed
 MATRIX = 40  # labels of the matrix on a page
 AROUND = 12  # tokens that are shown before and after those that are wrong
@@ -30,32 +30,28 @@ class WrongSequence:
     def of(
         cls, name: str, tokens: Sequence[str], gold: Sequence[str | None], guessed: Sequence[str]
     ) -> WrongSequence | None:
-        """A sequence if a label is wrong. A gold label that is None is not known."""
+        """Return the sequence if a label is wrong. A gold label that is None is not known."""
         wrong = [t for t, (a, b) in enumerate(zip(gold, guessed, strict=True)) if a is not None and a != b]
         return cls(name, tokens, ["?" if y is None else y for y in gold], guessed, wrong) if wrong else None
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Convert to what JSON can hold."""
         labels = {"gold": list(self.gold), "predicted": list(self.guessed)}
         return {"sequence": self.name, "tokens": list(self.tokens), **labels}
 
 
 @dataclass(frozen=True, slots=True)
 class RuleCount:
-    """How many sequences break a rule."""
+    """The number of sequences that break a rule."""
 
     rule: str
     gold: int
     predicted: int
 
-    def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        return {"rule": self.rule, "gold": self.gold, "predicted": self.predicted}
-
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """Scores, and what a report shows in addition."""
+    """Scores, wrong sequences and broken rules."""
 
     scores: Scores
     wrong: Sequence[WrongSequence] = ()  # the first ones
@@ -63,44 +59,43 @@ class Evaluation:
     unanswered: int = 0  # sequences without predicted labels
 
     def to_dict(self) -> dict[str, Any]:
-        """All figures, for JSON."""
-        made = {**self.scores.to_dict(), "unanswered": self.unanswered}
+        """Convert to what JSON can hold."""
+        figures = {**self.scores.to_dict(), "unanswered": self.unanswered}
         if self.rules:
-            made["rules"] = [rule.to_dict() for rule in self.rules]
+            figures["rules"] = [asdict(rule) for rule in self.rules]
         if self.wrong:
-            made["wrong"] = [one.to_dict() for one in self.wrong]
-        return made
+            figures["wrong"] = [sequence.to_dict() for sequence in self.wrong]
+        return figures
 
     # ---- lines ------------------------------------------------------------------------------------------------------
 
     def lines(self, labels: int | None = LABELS) -> Iterator[str]:
-        """What conlleval prints, and below it what it does not count. labels: how many to list; None lists all."""
+        """Print what conlleval prints, and more figures below. labels: how many to list; None lists all."""
         scores = self.scores
         yield from scores.lines()
         yield ""
         yield f"sequences all right: {_share(scores.exact_sequences, scores.sequences)}"
         if self.unanswered:
             yield f"sequences without predicted labels: {_share(self.unanswered, scores.sequences)}"
-        if any(told := _errors(scores)):
-            yield f"segments not right: {', '.join(f'{count:,} {name}' for name, count in told)}"
-        yield from ("", *columns_of(["label", "precision", "recall", "f1", "support"], _by_label(scores, labels)))
+        if errors := _errors(scores):
+            yield f"segments not right: {', '.join(f'{count:,} {name}' for name, count in errors)}"
+        yield from ("", *aligned([["label", "precision", "recall", "f1", "support"], *_by_label(scores, labels)]))
         if labels is not None and len(scores.by_label) > labels:
             yield f"and {len(scores.by_label) - labels:,} more labels"
-        if pairs := scores.confusions():
-            rows = [[a, b, f"{count:,}", _percent_of(count, scores.by_label[a])] for a, b, count in pairs[:CONFUSIONS]]
-            yield from ("", *columns_of(["gold", "predicted", "tokens", "of gold"], rows, texts=2))
+        if pairs := _confusions(scores):
+            heads = ["gold", "predicted", "tokens", "of gold"]
+            yield from ("", *aligned([heads, *pairs[:CONFUSIONS]], left=(0, 1)))
             if len(pairs) > CONFUSIONS:
                 yield f"and {len(pairs) - CONFUSIONS:,} more confusions"
         if self.rules:
-            table = [[rule.rule, f"{rule.gold:,}", f"{rule.predicted:,}"] for rule in self.rules]
-            yield from ("", *columns_of(["rule", "broken by gold", "by predicted"], table))
-        for one in self.wrong:
-            yield from ("", *_wrong_lines(one))
+            yield from ("", *aligned([["rule", "broken by gold", "by predicted"], *self._rules()]))
+        for sequence in self.wrong:
+            yield from ("", *_wrong_lines(sequence))
 
     # ---- page -------------------------------------------------------------------------------------------------------
 
     def page(self, title: str, below: str = "") -> Page:
-        """The same as one HTML file, with the matrix of confusions."""
+        """Make an HTML page of the same, with the matrix of confusions."""
         scores, page = self.scores, Page(title, below)
         segments = scores.segments
         page.table(
@@ -118,24 +113,25 @@ class Evaluation:
         heads = ["type", "precision", "recall", "F1", "right", "predicted", "gold"]
         types = [_row(name, counts) for name, counts in scores.by_type.items()]
         page.table(heads, [_row("all types", segments), *types], best=0)
-        if any(told := _errors(scores)):
-            page.table(["segments that are not right", "number"], [[name, f"{count:,}"] for name, count in told])
+        if errors := _errors(scores):
+            page.table(["segments that are not right", "number"], [[name, f"{count:,}"] for name, count in errors])
             page.text(
                 "Spurious segments are predicted where gold has none; the others are gold ones that were not found.",
                 "dim",
             )
         page.heading("Labels").table(["label", *heads[1:]], [_row(*item) for item in scores.by_label.items()])
-        self._confusions(page)
+        self._add_confusions(page)
         if self.rules:
-            page.heading("Rules")
-            rows = [[rule.rule, f"{rule.gold:,}", f"{rule.predicted:,}"] for rule in self.rules]
-            page.table(["rule", "sequences of gold that break it", "predicted"], rows)
+            page.heading("Rules").table(["rule", "sequences of gold that break it", "predicted"], self._rules())
         if self.wrong:
-            self._mistakes(page)
+            self._add_mistakes(page)
         return page
 
-    def _confusions(self, page: Page) -> None:
-        scores, pairs = self.scores, self.scores.confusions()
+    def _rules(self) -> list[list[str]]:
+        return [[rule.rule, f"{rule.gold:,}", f"{rule.predicted:,}"] for rule in self.rules]
+
+    def _add_confusions(self, page: Page) -> None:
+        scores, pairs = self.scores, _confusions(self.scores)
         page.heading("Confusion between labels")
         if not pairs:
             page.text("No label is taken for another.", "good")
@@ -144,32 +140,31 @@ class Evaluation:
         caption = "Tokens by gold label (row) and predicted label (column). The darker a cell, the larger its share."
         if len(names) < len({*scores.by_label}):
             caption += f" Only the {len(names)} labels with the most confusions are shown."
-        page.heat_map(names, list(confusion_rows(scores.confusion, names)), caption)
-        rows = [[a, b, f"{count:,}", _percent_of(count, scores.by_label[a])] for a, b, count in pairs[: 3 * CONFUSIONS]]
-        page.table(["gold", "predicted", "tokens", "of gold"], rows)
+        page.heat_map(names, confusion_rows(scores.confusion, names), caption)
+        page.table(["gold", "predicted", "tokens", "of gold"], pairs[: 3 * CONFUSIONS])
 
-    def _mistakes(self, page: Page) -> None:
+    def _add_mistakes(self, page: Page) -> None:
         scores = self.scores
         page.heading("Sequences that are not right")
         left = scores.sequences - scores.exact_sequences
         page.text(f"{len(self.wrong):,} of {left:,}. Framed: the predicted label is not that of gold.", "dim")
-        colours = fills(sorted({name for one in self.wrong for name in (*one.gold, *one.guessed)}))
-        for one in self.wrong:
-            wrong = one.wrong
+        colours = fills(sorted({name for sequence in self.wrong for name in (*sequence.gold, *sequence.guessed)}))
+        for sequence in self.wrong:
+            wrong = sequence.wrong
             first = max(wrong[0] - AROUND, 0)
             last = min(wrong[-1] + AROUND + 1, first + 20 * AROUND)
             shown, framed = slice(first, last), [t - first for t in wrong if t < last]
-            page.heading(one.name, 3)
-            for name, labels in (("gold", one.gold), ("predicted", one.guessed)):
-                page.tokens(one.tokens[shown], labels[shown], colours, name=name, wrong=framed)
-            rows = [[t, one.tokens[t], one.gold[t], one.guessed[t]] for t in wrong[:AROUND]]
+            page.heading(sequence.name, 3)
+            for name, labels in (("gold", sequence.gold), ("predicted", sequence.guessed)):
+                page.tokens(sequence.tokens[shown], labels[shown], colours, name=name, wrong=framed)
+            rows = [[t, sequence.tokens[t], sequence.gold[t], sequence.guessed[t]] for t in wrong[:AROUND]]
             page.table(["", "token", "gold", "predicted"], rows)
             if len(wrong) > AROUND:
                 page.text(f"and {len(wrong) - AROUND:,} more", "dim")
 
 
 def _by_label(scores: Scores, most: int | None) -> list[list[str]]:
-    """The most frequent labels, sorted by name."""
+    """Make rows of the most frequent labels, sorted by name."""
     names = sorted(scores.by_label, key=lambda name: (-scores.by_label[name].gold, name))[:most]
     kept = sorted(names)
     return [[name, *_measures(scores.by_label[name]), f"{scores.by_label[name].gold:,}"] for name in kept]
@@ -191,36 +186,25 @@ def _share(part: int, whole: int) -> str:
     return f"{part:,} of {whole:,} ({part / max(whole, 1):.2%})"
 
 
-def _percent_of(count: int, counts: Counts) -> str:
-    return f"{count / max(counts.gold, 1):.2%}"
+def _confusions(scores: Scores) -> list[list[str]]:
+    """Make rows of confusions, the most frequent first."""
+    gold = {name: max(counts.gold, 1) for name, counts in scores.by_label.items()}
+    return [[a, b, f"{count:,}", f"{count / gold[a]:.2%}"] for a, b, count in scores.confusions()]
 
 
-def _wrong_lines(one: WrongSequence) -> Iterator[str]:
-    """Every token of a short sequence, and of a long one those around what is wrong."""
-    wrong = one.wrong
-    yield f"{one.name}: {len(wrong):,} of {len(one.tokens):,} labels wrong"
-    shown = sorted({t for at in wrong for t in range(max(at - 2, 0), min(at + 3, len(one.tokens)))})
-    shown = shown if len(one.tokens) > 2 * AROUND else list(range(len(one.tokens)))
+def _wrong_lines(sequence: WrongSequence) -> Iterator[str]:
+    """Print every token of a short sequence, and of a long one those around wrong labels."""
+    wrong = sequence.wrong
+    yield f"{sequence.name}: {len(wrong):,} of {len(sequence.tokens):,} labels wrong"
+    shown = sorted({t for at in wrong for t in range(max(at - 2, 0), min(at + 3, len(sequence.tokens)))})
+    shown = shown if len(sequence.tokens) > 2 * AROUND else list(range(len(sequence.tokens)))
     marked = set(wrong)
     rows, before = list[list[str]](), -1
     for t in shown:
         if t != before + 1:
             rows.append(["  ...", "", "", ""])
-        rows.append(["  " + cut(one.tokens[t], 40), one.gold[t], one.guessed[t], "<" if t in marked else ""])
+        rows.append(
+            ["  " + cut(sequence.tokens[t], 40), sequence.gold[t], sequence.guessed[t], "<" if t in marked else ""]
+        )
         before = t
-    yield from columns_of(["  token", "gold", "predicted", ""], rows, texts=4)
-
-
-def columns_of(heads: Sequence[str], rows: Iterable[Sequence[str]], texts: int = 1) -> Iterator[str]:
-    """Lines of a table; the first columns are texts, on the left, the others are numbers, on the right.
-
-    >>> print(*columns_of(["name", "count"], [["a", "5"], ["longer", "12"]]), sep="\\n")
-    name    count
-    a           5
-    longer     12
-    """
-    table = [list(heads), *map(list, rows)]
-    widths = [max(len(row[c]) for row in table) for c in range(len(heads))]
-    for row in table:
-        cells = (x.ljust(w) if c < texts else x.rjust(w) for c, (x, w) in enumerate(zip(row, widths, strict=True)))
-        yield "  ".join(cells).rstrip()
+    yield from aligned([["  token", "gold", "predicted", ""], *rows], left=range(4))

@@ -10,11 +10,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
-import numpy as np
-import numpy.typing as npt
-
-Ints = npt.NDArray[np.int64]
-
 ERRORS = {  # fields of SegmentErrors, as tables name them
     "wrong_type": "wrong type",
     "wrong_boundary": "wrong boundary",
@@ -47,8 +42,8 @@ class SegmentErrors:
     Examples
     --------
     >>> from bridle.report import score
-    >>> found = score([["B-PER", "I-PER", "O", "B-LOC", "O"]], [["B-PER", "O", "O", "B-ORG", "B-ORG"]])
-    >>> found.segment_errors
+    >>> scores = score([["B-PER", "I-PER", "O", "B-LOC", "O"]], [["B-PER", "O", "O", "B-ORG", "B-ORG"]])
+    >>> scores.segment_errors
     SegmentErrors(wrong_type=1, wrong_boundary=1, both=0, missed=0, spurious=1)
     """
 
@@ -110,8 +105,8 @@ class Counts:
     Examples
     --------
     >>> from bridle.report import Counts
-    >>> found = Counts(correct=2, guessed=4, gold=2)
-    >>> found.precision, found.recall, round(found.f1, 3)
+    >>> counts = Counts(correct=2, guessed=4, gold=2)
+    >>> counts.precision, counts.recall, round(counts.f1, 3)
     (0.5, 1.0, 0.667)
     """
 

@@ -13,18 +13,8 @@ from bridle.report.text import clean
 
 # Fills on which black text can be read, and which people who see few colours can tell apart (after Paul Tol's "light").
 FILLS = (
-    "#99ddff",
-    "#ffaabb",
-    "#eedd88",
-    "#bbcc33",
-    "#ee8866",
-    "#77aadd",
-    "#44bb99",
-    "#d9b3ff",
-    "#ffc9a0",
-    "#a8e6cf",
-    "#c4c4ff",
-    "#ffb3e6",
+    *("#99ddff", "#ffaabb", "#eedd88", "#bbcc33", "#ee8866", "#77aadd"),
+    *("#44bb99", "#d9b3ff", "#ffc9a0", "#a8e6cf", "#c4c4ff", "#ffb3e6"),
 )
 OUTSIDE = "#dddddd"  # tokens of no field
 UNKNOWN = "#ff6f61"  # labels that are none of those known
@@ -60,10 +50,10 @@ figure svg { max-width: none; height: auto; }
 
 
 def fills(names: Labels | Iterable[str]) -> dict[str, str]:
-    """A colour for each label; under a scheme the parts of one field (B-X, I-X) share theirs.
+    """Choose a colour for each label; under a scheme the parts of one field (B-X, I-X) share theirs.
 
-    >>> made = fills(Labels(["O", "B-NP", "I-NP"], scheme="BIO"))
-    >>> made["B-NP"] == made["I-NP"] == fills(["O", "NP"])["NP"]
+    >>> colours = fills(Labels(["O", "B-NP", "I-NP"], scheme="BIO"))
+    >>> colours["B-NP"] == colours["I-NP"] == fills(["O", "NP"])["NP"]
     True
     """
     listed = list(names)
@@ -76,7 +66,7 @@ def fills(names: Labels | Iterable[str]) -> dict[str, str]:
 
 
 class Page:
-    """Parts of a page, one under the other. Each call adds one and returns the page.
+    """Parts of a page, one under the other. Each method adds a part and returns the page.
 
     >>> "<h2>Figures</h2>" in Page("A report").heading("Figures").html()
     True
@@ -87,7 +77,7 @@ class Page:
         self._parts = [f"<h1>{_safe(title)}</h1>", *([f'<p class="dim">{_safe(below)}</p>'] if below else [])]
 
     def heading(self, text: str, level: int = 2) -> Page:
-        """A heading; 2 is below the title."""
+        """Add a heading; 2 is below the title."""
         return self.raw(f"<h{level}>{_safe(text)}</h{level}>")
 
     def text(self, text: str, kind: str = "") -> Page:
@@ -95,11 +85,11 @@ class Page:
         return self.raw(f"<p{_class(kind)}>{_safe(text)}</p>") if text else self
 
     def code(self, text: str) -> Page:
-        """Lines as they are, such as a file of rules."""
+        """Add lines as they are, such as a file of rules."""
         return self.raw(f"<pre>{_safe(text)}</pre>")
 
     def table(self, heads: Sequence[str], rows: Iterable[Sequence[object]], *, best: int | None = None) -> Page:
-        """Rows under heads; numbers stand right. best: the row to print in bold."""
+        """Add a table; numbers are flush right. best: the row to print in bold."""
         body = [[str(cell) for cell in row] for row in rows]
         kinds = ["number" if body and all(_numeric(row[c]) for row in body) else "" for c in range(len(heads))]
 
@@ -112,25 +102,22 @@ class Page:
         return self.raw(f'<div class="wide"><table>{inside}</table></div>')
 
     def heat_map(self, names: Sequence[str], rows: Sequence[Sequence[int]], caption: str) -> Page:
-        """Counts of gold labels (rows) against guessed ones (columns), both called `names`; the darker, the more.
-
-        A cell is shaded by its share of the row, and says in words what it counts.
-        """
+        """Add a matrix of gold labels (rows) against guessed ones (columns); cells are shaded by share of the row."""
         heads = "".join(f'<th scope="col">{_safe(name)}</th>' for name in names)
         lines = [f'<tr><th scope="col">gold \\ predicted</th>{heads}</tr>']
         for k, (gold, row) in enumerate(zip(names, rows, strict=True)):
             cells, total = list[str](), max(sum(row), 1)
             for j, (guess, count) in enumerate(zip(names, row, strict=True)):
-                told = f"gold {gold}, predicted {guess}: {count:,} ({count / total:.1%} of the row)"
+                title = f"gold {gold}, predicted {guess}: {count:,} ({count / total:.1%} of the row)"
                 kind = "right" if j == k else "taken"
                 shade = f' class="number {kind}" style="--share:{round(45 * count / total)}%"' if count else ""
-                cells.append(f'<td{shade or _class("number")} title="{_safe(told)}">{count or ""}</td>')
+                cells.append(f'<td{shade or _class("number")} title="{_safe(title)}">{count or ""}</td>')
             lines.append(f'<tr><th scope="row">{_safe(gold)}</th>{"".join(cells)}</tr>')
-        told = f"<caption>{_safe(caption)}</caption>"
-        return self.raw(f'<div class="wide"><table class="heat">{told}{"".join(lines)}</table></div>')
+        lines.insert(0, f"<caption>{_safe(caption)}</caption>")
+        return self.raw(f'<div class="wide"><table class="heat">{"".join(lines)}</table></div>')
 
     def legend(self, colours: Mapping[str, str]) -> Page:
-        """What the colours mean."""
+        """Add the names of the colours."""
         spans = "".join(_token(name, fill, name) for name, fill in colours.items())
         return self.raw(f'<div class="tokens legend">{spans}</div>')
 
@@ -143,7 +130,7 @@ class Page:
         name: str = "",
         wrong: Iterable[int] = (),
     ) -> Page:
-        """Tokens in the colours of their labels, in a row that bears a name; those at `wrong` are framed."""
+        """Add tokens in the colours of their labels, in a row with a name; those at `wrong` are framed."""
         framed = set(wrong)
         spans = (
             _token(token, colours.get(label, OUTSIDE), label, t in framed)
@@ -153,17 +140,17 @@ class Page:
         return self.raw(f'<div class="tokens">{lead}<div>{" ".join(spans)}</div></div>')
 
     def picture(self, svg: str, caption: str = "") -> Page:
-        """An SVG picture that we drew; its head is dropped."""
-        told = f"<figcaption>{_safe(caption)}</figcaption>" if caption else ""
-        return self.raw(f"<figure>{svg[max(svg.find('<svg'), 0) :]}{told}</figure>")
+        """Add an SVG picture of our own, without its XML declaration."""
+        below = f"<figcaption>{_safe(caption)}</figcaption>" if caption else ""
+        return self.raw(f"<figure>{svg[max(svg.find('<svg'), 0) :]}{below}</figure>")
 
     def raw(self, html: str) -> Page:
-        """HTML as it is."""
+        """Add HTML as it is."""
         self._parts.append(html)
         return self
 
     def html(self) -> str:
-        """The whole file."""
+        """Return the whole file."""
         return "\n".join(
             (
                 '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">',

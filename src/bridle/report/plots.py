@@ -1,4 +1,4 @@
-"""Bars to the left and right of zero, one per rule, drawn by matplotlib."""
+"""Bars and curves, drawn by Matplotlib."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ from bridle.atomic import replacing
 from bridle.errors import FileError
 from bridle.extras import needed
 
+_NAMED = 8  # curves that get a name and a colour of their own: the longest, which went on to the end
+
 
 def draw_bars(path: str | Path, bars: Sequence[tuple[str, float]], label: str) -> None:
-    """Draw (name, length) pairs, the first on top. The suffix of the file says what to write: .png, .svg or .pdf."""
+    """Draw (name, length) pairs, the first on top. The suffix of the file is the format."""
     what = f"cannot draw {path} without Matplotlib"
     drawing = needed("matplotlib.figure", "plot", what, FileError)
     canvas = needed("matplotlib.backends.backend_agg", "plot", what, FileError)
@@ -44,11 +46,8 @@ def save_figure(figure: Any, path: str | Path) -> None:
         raise FileError("cannot draw this file", got=got, wanted=wanted, where=str(path)) from None
 
 
-_NAMED = 8  # curves that get a name and a colour of their own: the longest, which went on to the end
-
-
 def draw_curves(path: str | Path, curves: Mapping[str, Sequence[tuple[float, float]]], x: str, y: str) -> None:
-    """Draw (x, y) points by name; the longest curves are named. The suffix of the file says what to write."""
+    """Draw (x, y) points by name; the longest curves are named. The suffix is the format."""
     drawing = needed("matplotlib.figure", "plot", f"cannot draw {path} without Matplotlib")
     figure = drawing.Figure(figsize=(8, 5), layout="constrained")
     axes = figure.subplots()

@@ -107,19 +107,19 @@ def score(
         count += len(lengths)
         for way in ways:
             way.count(a, b, begin)
-    gold_tokens, guessed_tokens, right = Counter[int](), Counter[int](), Counter[int]()
+    in_gold, in_guesses, right = Counter[int](), Counter[int](), Counter[int]()
     table: dict[str, dict[str, int]] = {}
-    for a, b, n in sorted((ids.names[y], ids.names[guess], n) for (y, guess), n in confusion.items()):
-        table.setdefault(a, {})[b] = n
+    for name, guessed_name, n in sorted((ids.names[y], ids.names[guess], n) for (y, guess), n in confusion.items()):
+        table.setdefault(name, {})[guessed_name] = n
     for (y, guess), n in confusion.items():
-        gold_tokens[y] += n
-        guessed_tokens[guess] += n
+        in_gold[y] += n
+        in_guesses[guess] += n
         right[y] += n if y == guess else 0
-    by_label = {name: Counts(right[y], guessed_tokens[y], gold_tokens[y]) for name, y in sorted(ids.items())}
+    by_label = {name: Counts(right[y], in_guesses[y], in_gold[y]) for name, y in sorted(ids.items())}
     way = ways[0]
     return Scores(
         way.scheme,
-        gold_tokens.total(),
+        in_gold.total(),
         right.total(),
         count,
         exact,
@@ -225,9 +225,8 @@ class SegmentCounter:
 
     def tables(self) -> LabelTables:
         """Return the arrays for the labels so far."""
-        inside, first, last, types = zip(*self._labels, strict=True) if self._labels else ((), (), (), ())
-        flags = (np.array(flag, dtype=bool) for flag in (inside, first, last))
-        return LabelTables(*flags, np.array(types, dtype=np.int64))
+        rows = np.array(self._labels, dtype=np.int64).reshape(-1, 4)
+        return LabelTables(rows[:, 0] > 0, rows[:, 1] > 0, rows[:, 2] > 0, rows[:, 3])
 
     def by_type(self) -> dict[str, Counts]:
         """Return the counts by type, sorted by name; types without segments are left out."""

@@ -1,7 +1,8 @@
 """The trellis as a picture: tokens across, labels down, the best path without rules and the one with them.
 
-layout.py says what is shown. A picture holds all it needs: no script, no font, nothing fetched; it follows the reader's
-light or dark mode.
+    n tokens (t)    m labels (y)    a column is a token or a gap    a panel is a row of columns that fits the width
+
+Long sequences are cut to windows around the places where the paths differ; what is left out is reported.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ class Note:
 
 @dataclass(frozen=True)
 class Trellis:
-    """What is drawn."""
+    """The contents of a picture."""
 
     tokens: Sequence[str]  # (n,)
     labels: Labels  # m
@@ -50,8 +51,8 @@ class Trellis:
     others: Sequence[Sequence[int]] = ()  # (k, n)  more paths; their labels are shown, but no lines
     notes: Sequence[Note] = ()
     gold: Sequence[str] | None = None  # (n,)
-    tell: Callable[[int, int], str] | None = None  # what is told of label y at position t on hover
-    means: str = "how probable without rules"  # what the size of a node is
+    tell: Callable[[int, int], str] | None = None  # the text on hover for position t and label y
+    means: str = "how probable without rules"  # the meaning of the size of a node
 
     def __post_init__(self) -> None:
         n, m = len(self.tokens), len(self.labels)
@@ -67,19 +68,19 @@ class Trellis:
 
     @cached_property
     def changed(self) -> frozenset[int]:
-        """Positions where the paths part."""
+        """Positions where the paths differ."""
         return frozenset(t for t, (a, b) in enumerate(zip(self.plain, self.best, strict=True)) if a != b)
 
     @cached_property
     def _notes(self) -> dict[int, list[int]]:
-        made: dict[int, list[int]] = {}
+        numbers: dict[int, list[int]] = {}
         for k, note in enumerate(self.notes, start=1):
             for t in note.at:
-                made.setdefault(t, []).append(k)
-        return made
+                numbers.setdefault(t, []).append(k)
+        return numbers
 
     def notes_at(self, t: int) -> list[int]:
-        """Numbers, from 1, of the notes about a position."""
+        """Return the numbers, from 1, of the notes about a position."""
         return self._notes.get(t, [])
 
 
@@ -87,44 +88,44 @@ Column = tuple[int, int]  # tokens a .. b-1; more than one: a gap, whose tokens 
 
 
 def columns(trellis: Trellis, show: Show = "changes") -> list[Column]:
-    """What stands side by side: all tokens, or those near the places where the paths part."""
+    """Choose the columns: all tokens, or those near the places where the paths differ."""
     n = len(trellis.tokens)
     if show == "all" or n <= WHOLE:
         near = set(range(n))
     elif trellis.changed:
-        some = {t for c in trellis.changed for t in range(max(c - CONTEXT, 0), min(c + CONTEXT + 1, n))}
-        near = set(sorted(some)[:MOST])
+        around = {t for c in trellis.changed for t in range(max(c - CONTEXT, 0), min(c + CONTEXT + 1, n))}
+        near = set(sorted(around)[:MOST])
     else:
         near = set(range(WHOLE))
-    made: list[Column] = []
+    chosen: list[Column] = []
     for shown, run in groupby(range(n), key=near.__contains__):
         tokens = list(run)
-        made += [(t, t + 1) for t in tokens] if shown or len(tokens) < _GAP else [(tokens[0], tokens[-1] + 1)]
-    return made
+        chosen += [(t, t + 1) for t in tokens] if shown or len(tokens) < _GAP else [(tokens[0], tokens[-1] + 1)]
+    return chosen
 
 
 def unseen(trellis: Trellis, chosen: Iterable[Column]) -> str:
-    """What to say of changes that have no column."""
+    """Say how many changed tokens have no column; "" if none."""
     count = sum(t in trellis.changed for a, b in chosen if b - a > 1 for t in range(a, b))
     return f"{count:,} more changed tokens are not shown" if count else ""
 
 
 def panels(widths: Sequence[float], width: float) -> list[range]:
     """Cut columns of these widths into rows no wider than `width`, each with one column at least: few, and even."""
-    made = _filled(widths, width)
-    low, high = sum(widths) / max(len(made), 1), width
-    while len(made) > 1 and high - low > 0.5:  # the narrowest that takes no more rows: no token is left alone
+    best = _fill(widths, width)
+    low, high = sum(widths) / max(len(best), 1), width
+    while len(best) > 1 and high - low > 0.5:  # the narrowest that takes no more rows: no token is left alone
         middle = (low + high) / 2
-        narrower = _filled(widths, middle)
-        if len(narrower) > len(made):
+        narrower = _fill(widths, middle)
+        if len(narrower) > len(best):
             low = middle
         else:
-            made, high = narrower, middle
-    return made
+            best, high = narrower, middle
+    return best
 
 
-def _filled(widths: Sequence[float], width: float) -> list[range]:
-    """Each row as full as can be."""
+def _fill(widths: Sequence[float], width: float) -> list[range]:
+    """Make each row as full as can be."""
     cuts, used = [0], 0.0
     for k, w in enumerate(widths):
         if k > cuts[-1] and used + w > width:
@@ -135,7 +136,7 @@ def _filled(widths: Sequence[float], width: float) -> list[range]:
 
 
 def rows(trellis: Trellis, positions: Iterable[int]) -> list[int]:
-    """Labels to show for some positions: those on the two paths, in gold, on other paths, then the best of the rest."""
+    """Choose labels for positions: those on the two paths, in gold, on other paths, then the best of the rest."""
     at = list(positions)
     named = {name: y for y, name in enumerate(trellis.labels)}
     first = [*dict.fromkeys(y for t in at for y in (trellis.best[t], trellis.plain[t]))]
@@ -149,11 +150,13 @@ def rows(trellis: Trellis, positions: Iterable[int]) -> list[int]:
 
 
 def left_out(trellis: Trellis, shown: Sequence[int]) -> str:
-    """What to say of the labels that have no row."""
+    """Name the labels that have no row; "" if none."""
     missing = [name for y, name in enumerate(trellis.labels) if y not in shown]
     more = f" and {len(missing) - 6} more" if len(missing) > 6 else ""
     return f"not shown: {', '.join(missing[:6])}{more}" if missing else ""
 
+
+# ---- the picture ----------------------------------------------------------------------------------------------------
 
 _ROW, _HEAD, _NODE, _SIZE = 30.0, 42.0, 11.0, 13.0  # px: height of a row, of the tokens; largest node; text
 _LETTER = _SIZE * 0.61  # px, about
@@ -185,18 +188,19 @@ def draw_trellis(
     width: float = 1040.0,
     title: str = "trellis",
 ) -> str:
-    """The trellis as SVG. show: "changes" cuts long sequences to where the paths part, "all" does not.
+    """Draw the trellis as SVG: tokens across, labels down, the best paths without and with rules.
 
-    notes: list the rules below the picture, or leave that to the page around it.
+    show: "changes" cuts long sequences to where the paths differ. notes: list the rules below, or only their numbers.
+    The picture holds all it needs: no script, no font, nothing fetched; it follows the reader's light or dark mode.
     """
     chosen = columns(trellis, show)
     margin = 38 + max((_wide(name) for name in trellis.labels), default=0.0)
     widths = [_column_width(trellis, c) for c in chosen]
     y, right = 10.0, 560.0
     colours, parts = fills(trellis.labels), list[str]()
-    for some in panels(widths, width - margin):
-        panel = _Panel(trellis, [chosen[k] for k in some], [widths[k] for k in some], margin, y, colours)
-        parts += panel.drawn()
+    for part in panels(widths, width - margin):
+        panel = _Panel(trellis, [chosen[k] for k in part], [widths[k] for k in part], margin, y, colours)
+        parts += panel.draw()
         y, right = panel.bottom + 14, max(right, panel.right)
     if not chosen:
         parts.append(f'<text x="12" y="{y + 16:.1f}" class="dim">no tokens</text>')
@@ -222,17 +226,17 @@ class _Panel:
     def __init__(
         self,
         trellis: Trellis,
-        some: list[Column],
+        columns: list[Column],
         widths: list[float],
         left: float,
         top: float,
         colours: dict[str, str],
     ) -> None:
         self.trellis, self.left, self.top, self.colours = trellis, left, top, colours
-        self.positions = [a for a, b in some if b - a == 1]
+        self.positions = [a for a, b in columns if b - a == 1]
         self.rows = rows(trellis, self.positions)
         self.x, at = {}, left
-        for (a, b), w in zip(some, widths, strict=True):
+        for (a, b), w in zip(columns, widths, strict=True):
             self.x[a] = (at + w / 2, w, b)
             at += w
         self.right = at
@@ -242,16 +246,16 @@ class _Panel:
         self.bottom = self.below + 20.0 * deepest + (16 if left_out(trellis, self.rows) else 0)
 
     def y(self, label: int) -> float:
-        """The middle of a row."""
+        """Return the middle of a row."""
         return self.grid + _ROW * (self.rows.index(label) + 0.5)
 
-    def drawn(self) -> Iterator[str]:
-        """All of it, what is behind first."""
+    def draw(self) -> Iterator[str]:
+        """Yield the elements, those behind first."""
         changed = self.trellis.changed
         for shown, run in groupby(self.x, key=changed.__contains__):
             if shown:  # one band for neighbours, lest there be seams
-                some = list(run)
-                (first, w, _), (last, v, _) = self.x[some[0]], self.x[some[-1]]
+                band = list(run)
+                (first, w, _), (last, v, _) = self.x[band[0]], self.x[band[-1]]
                 yield (
                     f'<rect class="window" x="{first - w / 2:.1f}" y="{self.top:.1f}" '
                     f'width="{last + v / 2 - first + w / 2:.1f}" height="{self.below - self.top:.1f}"/>'
@@ -268,7 +272,7 @@ class _Panel:
             yield f'<text class="dim small" x="12" y="{self.bottom - 4:.1f}">{_safe(missing)}</text>'
 
     def _names(self) -> Iterator[str]:
-        """The labels on the left, each with its colour, and a line along its row."""
+        """Yield the labels on the left, each with its colour, and a line along its row."""
         for label in self.rows:
             name, y = self.trellis.labels.names[label], self.y(label)
             fill = self.colours.get(name, OUTSIDE)
@@ -277,7 +281,7 @@ class _Panel:
             yield f'<text x="28" y="{y + 4.5:.1f}">{_safe(name)}</text>'
 
     def _heads(self, changed: frozenset[int]) -> Iterator[str]:
-        """The tokens with their positions; a gap says how many it hides."""
+        """Yield the tokens with their positions; a gap says how many it hides."""
         for a, (x, _, b) in self.x.items():
             if b - a > 1:
                 yield f'<text class="dim mid" x="{x:.1f}" y="{self.top + 32:.1f}">⋯</text>'
@@ -291,7 +295,7 @@ class _Panel:
             )
 
     def _path(self, kind: str, path: Sequence[int], only: frozenset[int] | None = None) -> Iterator[str]:
-        """A line through neighbours that are shown. only: steps to or from these positions."""
+        """Yield lines through neighbours that are shown. only: steps to or from these positions."""
         run: list[int] = []
         for t in [*self.positions, -1]:
             apart = only is not None and run and not {run[-1], t} & only
@@ -301,7 +305,7 @@ class _Panel:
             run.append(t)
 
     def _run(self, kind: str, path: Sequence[int], run: list[int], only: frozenset[int] | None) -> Iterator[str]:
-        """One line; where a neighbour is not shown it fades out."""
+        """Yield a line that fades out where a neighbour is not shown."""
         points = [(self.x[t][0], self.y(path[t])) for t in run]
         if len(points) > 1:
             yield f'<polyline class="{kind}" points="{" ".join(f"{x:.1f},{y:.1f}" for x, y in points)}"/>'
@@ -320,10 +324,10 @@ class _Panel:
             return ""
         x, y, name = self.x[t][0], self.y(label), trellis.labels.names[label]
         kind, radius = ' class="on"' if on else "", 3 + (_NODE - 3) * share**0.5
-        told = trellis.tell(t, label) if trellis.tell is not None else f"{share:.1%}"
+        hover = trellis.tell(t, label) if trellis.tell is not None else f"{share:.1%}"
         node = (
             f'<circle{kind} cx="{x:.1f}" cy="{y:.1f}" r="{radius:.1f}" '
-            f'fill="{self.colours.get(name, OUTSIDE)}"><title>{_safe(f"{trellis.tokens[t]}: {name}, {told}")}</title>'
+            f'fill="{self.colours.get(name, OUTSIDE)}"><title>{_safe(f"{trellis.tokens[t]}: {name}, {hover}")}</title>'
             "</circle>"
         )
         if off and not on:  # a ring of its own: its colour may be near that of the label
@@ -343,7 +347,7 @@ def _badge(x: float, y: float, number: int) -> Iterator[str]:
 
 
 def _legend(trellis: Trellis, y: float) -> tuple[list[str], float]:
-    """What lines, bands and sizes mean, and where that ends."""
+    """Make the legend; return it and its right end."""
     samples = [('<polyline class="best" points="{a},{y} {b},{y}"/>', "with rules")]
     if trellis.changed:
         samples.append(('<polyline class="plain" points="{a},{y} {b},{y}"/>', "without rules"))
@@ -354,17 +358,17 @@ def _legend(trellis: Trellis, y: float) -> tuple[list[str], float]:
         samples.append((f'<path class="gold" d="M{{m}},{{up}} {_DIAMOND}"/>', "gold"))
     sizes = '<circle cx="{n}" cy="{y}" r="3.5" fill="none"/><circle cx="{m}" cy="{y}" r="8" fill="none"/>'
     samples.append((sizes, trellis.means))
-    made, x = [], 12.0
+    elements, x = list[str](), 12.0
     for sample, text in samples:
         places = {"a": x, "b": x + 28, "m": x + 18, "n": x + 4, "y": y, "top": y - 8, "up": y - 4.5}
-        made.append(sample.format(**{name: f"{value:.1f}" for name, value in places.items()}))
-        made.append(f'<text class="dim" x="{x + 35:.1f}" y="{y + 4.5:.1f}">{_safe(text)}</text>')
+        elements.append(sample.format(**{name: f"{value:.1f}" for name, value in places.items()}))
+        elements.append(f'<text class="dim" x="{x + 35:.1f}" y="{y + 4.5:.1f}">{_safe(text)}</text>')
         x += 35 + _wide(text) + 22
-    return made, x
+    return elements, x
 
 
 def _note(note: Note, number: int, y: float, right: float) -> Iterator[str]:
-    """A rule beside its number."""
+    """Yield a rule beside its number."""
     yield from _badge(20.5, y, number)
     text = cut(note.text, max(int((right - 76 - _wide(note.more)) / _LETTER), 12))
     yield f'<text x="36" y="{y + 4.5:.1f}">{_safe(text)}<title>{_safe(note.text)}</title></text>'
@@ -377,6 +381,6 @@ def _column_width(trellis: Trellis, column: Column) -> float:
 
 
 def _wide(text: str) -> float:
-    """About how wide a text is, in px: nobody can measure it before it is shown."""
+    """Estimate the width of a text in px."""
     double = sum(unicodedata.east_asian_width(c) in "WF" for c in text)
     return double * _SIZE + (len(text) - double) * _LETTER  # a sum of floats would depend on the version of Python
