@@ -18,8 +18,8 @@ import pyarrow.parquet
 
 from bridle.atomic import Replacement
 from bridle.bulk import ShardSize, tag_files
+from bridle.runs.files import _TableFile
 from bridle.runs.manifest import Manifest
-from bridle.runs.output import _TableFile
 
 KILLED = 9
 

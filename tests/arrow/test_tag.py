@@ -21,7 +21,7 @@ from bridle.arrow import Tag, loading
 from bridle.errors import BridleError, FeatureError, GivenError
 from bridle.labels import Labels
 from bridle.tagging import arrow
-from bridle.tagging.outcomes import segments_of
+from bridle.tagging.labelling import segments_of
 
 X = [["Ada", "met", "Bob"], ["Bob", "Smith", "left"], ["we", "met"], ["Ada", "Smith", "and", "Zoë"]]
 Y = [["B", "O", "B"], ["B", "I", "O"], ["O", "O"], ["B", "I", "O", "B"]]

@@ -24,7 +24,7 @@ from bridle.data.parquet import TableWriter
 from bridle.errors import FileError
 from bridle.models import Tagger
 from bridle.runs import NAME, Counts
-from bridle.runs.output import SUFFIXES
+from bridle.runs.files import SUFFIXES
 from bridle.runs.run import Meter
 from reading import blocks
 from reading import rows_of as block_rows

@@ -14,7 +14,7 @@ from bridle.bulk import ShardSize, tag_files
 from bridle.data import Lines, read
 from bridle.errors import FileError
 from bridle.models import Tagger
-from bridle.runs import output
+from bridle.runs.files import _Bytes
 from bridle.runs.manifest import NAME
 from bridle.tagging import Block, Outcomes, tag
 
@@ -126,7 +126,7 @@ def test_a_full_disk_leaves_whole_lines(
 def test_half_a_table_is_not_kept(
     model: Tagger, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    write, left = output._Bytes.write, [2]
+    write, left = _Bytes.write, [2]
 
     def full(self: Any, text: Any) -> int:
         if not self.given_up and not left[0]:
@@ -134,7 +134,7 @@ def test_half_a_table_is_not_kept(
         left[0] -= 1
         return write(self, text)
 
-    monkeypatch.setattr(output._Bytes, "write", full)
+    monkeypatch.setattr(_Bytes, "write", full)
     with pytest.raises(FileError, match="The disk is full"):
         tag_files(model, data, tmp_path / name, resume=False)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["x.jsonl"]

@@ -10,7 +10,7 @@ from contextlib import closing
 import pytest
 
 from bridle._native import Stop
-from bridle.runs.pipeline import Memory, pipelined
+from bridle.runs.run import Memory, pipelined
 
 
 def numbers(n: int) -> Iterator[int]:

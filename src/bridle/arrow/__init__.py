@@ -5,7 +5,6 @@
 `Tag` takes the texts of tokens and has a model; `Decode` takes the scores of your own model.
 """
 
-from bridle.arrow.decode import Decode
-from bridle.arrow.tag import Tag
+from bridle.arrow.functions import Decode, Tag
 
 __all__ = ["Decode", "Tag"]

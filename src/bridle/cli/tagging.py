@@ -43,7 +43,7 @@ from bridle.decoding.problem import MOST_MEMORY
 from bridle.errors import FileError, ModelError
 from bridle.models import load
 from bridle.runs.counts import RunResult
-from bridle.runs.output import Shards, ShardSize, is_folder, shard_format, write_one, write_shards
+from bridle.runs.files import Shards, ShardSize, is_folder, shard_format, write_one, write_shards
 from bridle.runs.run import MEMORY, Progress, Run, want_of
 
 # formats that are also the default of the output; whose spans may have probabilities

@@ -22,7 +22,7 @@ from bridle.data.source import BLOCK, PACKED, Source
 from bridle.errors import Argument, FileError, shown
 from bridle.tagging.arrow import Layout
 from bridle.tagging.block import Block
-from bridle.tagging.outcomes import Outcomes
+from bridle.tagging.labelling import Outcomes
 
 _FORMATS: dict[str, type[Format]] = {}
 _TOKENS = {"word", "words", "token", "tokens"}  # what columns are called

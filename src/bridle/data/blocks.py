@@ -20,7 +20,7 @@ from bridle.tagging.block import Block, Column, Ids
 from bridle.texts import Texts
 
 if TYPE_CHECKING:
-    from bridle.tagging.outcomes import Outcomes
+    from bridle.tagging.labelling import Outcomes
 
 ROWS = 4096  # of a block
 SIZE = 1 << 22  # bytes of a block, about

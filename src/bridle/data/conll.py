@@ -28,7 +28,7 @@ from bridle.data.source import Source
 from bridle.errors import Argument, FileError, shown
 from bridle.tagging.arrow import Layout
 from bridle.tagging.block import Block, Column
-from bridle.tagging.outcomes import Outcomes
+from bridle.tagging.labelling import Outcomes
 from bridle.texts import Texts
 
 BLANK = " \t"

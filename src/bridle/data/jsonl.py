@@ -31,7 +31,7 @@ from bridle.errors import Argument, BridleError, FeatureError, FileError, shown
 from bridle.features.columns import null_token
 from bridle.tagging.arrow import Layout, statuses_of
 from bridle.tagging.block import INTEGER, TEXT, Block, Column, Ids, JsonObjects
-from bridle.tagging.outcomes import Outcomes
+from bridle.tagging.labelling import Outcomes
 from bridle.texts import Offsets, Texts
 
 _KEY = re.compile(r'[\s,]*+("(?:[^"\\]|\\.)*+")\s*+:\s*+', re.DOTALL)

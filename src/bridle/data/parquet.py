@@ -38,7 +38,7 @@ from bridle.errors import Argument, BridleError, FeatureError, FileError, clippe
 from bridle.extras import needed
 from bridle.tagging.arrow import Errors, Layout, given_of, ids_of, list_array, string_array, texts_of
 from bridle.tagging.block import Block, Column, Ids
-from bridle.tagging.outcomes import Outcomes
+from bridle.tagging.labelling import Outcomes
 
 BATCH = 1024  # rows
 ARROW = "ARROW1"

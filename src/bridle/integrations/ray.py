@@ -22,8 +22,7 @@ from typing import Any
 
 from bridle.arrays import is_integer
 from bridle.arrow import Tag
-from bridle.arrow.base import Rules
-from bridle.arrow.loading import Model, loaded
+from bridle.arrow.base import Model, Rules, loaded
 from bridle.errors import Argument, FileError, ModelError, shown
 from bridle.extras import needed
 from bridle.runs import ArrowFolder, Counts, RunResult, absolute, claim, compare, head_of

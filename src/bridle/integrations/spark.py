@@ -24,8 +24,7 @@ from typing import Any, Literal, get_args
 
 import bridle
 from bridle.arrow import Tag
-from bridle.arrow.base import Rules
-from bridle.arrow.loading import Model, loaded
+from bridle.arrow.base import Model, Rules, loaded
 from bridle.atomic import replacing
 from bridle.errors import Argument, FileError, ModelError, ModelFileError
 from bridle.extras import needed

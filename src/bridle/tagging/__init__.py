@@ -8,7 +8,6 @@ other adapters make blocks and write outcomes; what happens in between is here.
 """
 
 from bridle.tagging.block import Block, Column
-from bridle.tagging.labelling import tag
-from bridle.tagging.outcomes import Outcomes
+from bridle.tagging.labelling import Outcomes, tag
 
 __all__ = ["Block", "Column", "Outcomes", "tag"]

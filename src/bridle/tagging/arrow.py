@@ -23,7 +23,7 @@ from bridle.extras import needed
 from bridle.features.columns import null_token
 from bridle.lattice import LARGEST
 from bridle.tagging.block import INTEGER, NO_ID, TEXT, Column, Ids
-from bridle.tagging.outcomes import Outcomes
+from bridle.tagging.labelling import Outcomes
 from bridle.texts import Offsets, Texts
 
 MOST_TOKENS, MOST_ROWS = 1 << 16, 4096  # that are decoded at a time
