@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import bridle
 import bridle.models
 from bridle import rules
-from bridle.arrow import Tag, loading
+from bridle.arrow import Tag, base
 from bridle.errors import BridleError, FeatureError, GivenError
 from bridle.labels import Labels
 from bridle.tagging import arrow
@@ -340,13 +340,13 @@ def test_a_new_file_is_loaded_again(tmp_path: Path) -> None:
 
 
 def test_a_model_in_memory_is_sent_as_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loading, "_MODELS", loading.RecentCache(8, 1 << 31))
+    monkeypatch.setattr(base, "_MODELS", base.RecentCache(8, 1 << 31))
     table = pa.table({"tokens": ROWS})
     for tag in (Tag(MODEL), Tag(MODEL.to_bytes())):
         sent = pickle.loads(pickle.dumps(tag))
         assert isinstance(sent.model, bytes) and "bytes" in repr(sent)
         assert sent(table).to_pylist() == tag(table).to_pylist()
-    assert len(loading._MODELS) == 1, "the same bytes are one model"
+    assert len(base._MODELS) == 1, "the same bytes are one model"
 
 
 def test_an_engine_with_options() -> None:

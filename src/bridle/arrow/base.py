@@ -104,18 +104,18 @@ class TableFunction:
     def _inputs(self, schema: Any) -> dict[str, str]:
         """Which columns of a table are read, by what they are for; an error if one is missing or cannot work."""
         needed, decoder = self._needed(), self._decoder()
-        asked = {needed[0]: self.columns} if isinstance(self.columns, str) else self.columns or {}
-        if unknown := [name for name in asked if name not in (*needed, GIVEN)]:
+        columns = {needed[0]: self.columns} if isinstance(self.columns, str) else self.columns or {}
+        if unknown := [name for name in columns if name not in (*needed, GIVEN)]:
             raise FeatureError(
                 f"nothing needs a column {unknown[0]!r}",
-                got=f"columns={asked}",
+                got=f"columns={columns}",
                 wanted=", ".join(map(repr, needed)),
                 cause="Keys are names of the model or of rules, values are names of the table.",
             )
-        found = {name: asked.get(name) or self._named(name, schema) for name in needed}
+        inputs = {name: columns.get(name) or self._named(name, schema) for name in needed}
         if decoder.required_inputs - decoder.required_columns:
-            found[GIVEN] = asked.get(GIVEN, GIVEN)
-        for name, column in found.items():
+            inputs[GIVEN] = columns.get(GIVEN, GIVEN)
+        for name, column in inputs.items():
             kind = field_of(schema, column).type
             if name == GIVEN:
                 wanted = None if is_object(kind) else "a struct, a map, or JSON as a string"
@@ -123,11 +123,11 @@ class TableFunction:
                 wanted = self._wanted(name, column, kind)
             if wanted is not None:
                 raise FeatureError(f"the column {column!r} has a wrong type", got=clipped(kind, 200), wanted=wanted)
-        return found
+        return inputs
 
     def _named(self, name: str, schema: Any) -> str:
         """The table's column of that name, or of a usual one."""
-        return next((one for one in (name, *self._usual(name)) if one in schema.names), name)
+        return next((candidate for candidate in (name, *self._usual(name)) if candidate in schema.names), name)
 
     def check(self, schema: Any = None) -> Self:
         """Load the model, if there is one, and compile the rules, so that mistakes show before the work begins.
@@ -178,8 +178,8 @@ class TableFunction:
             If a column of `keep` is missing, or a new one has the name of a column that is there.
         """
         kept = list(schema) if self.keep is None else [field_of(schema, name) for name in self.keep]
-        made = self.layout.fields(self._spans_have_chars(schema))
-        taken = [field.name for field in made if field.name in {one.name for one in kept}]
+        added = self.layout.fields(self._spans_have_chars(schema))
+        taken = [field.name for field in added if field.name in {other.name for other in kept}]
         if taken:
             raise FeatureError(
                 f"the table has a column {taken[0]!r} already",
@@ -187,7 +187,7 @@ class TableFunction:
                 wanted="another name for the result",
                 cause="Pass a prefix, such as prefix='bridle_', or keep=[...] without that column.",
             )
-        return arrow().schema([*kept, *made], metadata=schema.metadata)
+        return arrow().schema([*kept, *added], metadata=schema.metadata)
 
     def __call__(self, data: Any) -> Any:
         """Add columns to a table.
@@ -210,10 +210,10 @@ class TableFunction:
             ``on_error="raise"``, any error of a row.
         """
         needed = self._needed()
-        asked = {needed[0]: self.columns} if isinstance(self.columns, str) else self.columns or {}
-        known = {one for name in needed for one in (name, *self._usual(name))}
-        main = asked.get(needed[0]) or (*self._usual(needed[0]), needed[0])[0]
-        table, back = as_table(data, wanted={*known, *asked.values(), GIVEN}, column=main)
+        columns = {needed[0]: self.columns} if isinstance(self.columns, str) else self.columns or {}
+        known = {candidate for name in needed for candidate in (name, *self._usual(name))}
+        main = columns.get(needed[0]) or (*self._usual(needed[0]), needed[0])[0]
+        table, back = as_table(data, wanted={*known, *columns.values(), GIVEN}, column=main)
         return back(self._completed(table))
 
     def _completed(self, data: Any) -> Any:
@@ -233,15 +233,15 @@ class TableFunction:
             arrays = {name: array.slice(low, high - low) for name, array in chunk.items()}
             return self._part(arrays, inputs, first, chars)
 
-        found = over_parts(work, [(k, k + 1) for k in range(len(parts))], thread_count(self.threads))
+        results = over_parts(work, [(k, k + 1) for k in range(len(parts))], thread_count(self.threads))
         added = schema.names[len(schema.names) - len(self.layout.fields(False)) :]
         columns = list(data.columns) if self.keep is None else [data.column(name) for name in self.keep]
         for k, name in enumerate(added):
-            made, kind = [part[k] for part in found], schema.field(name).type
+            pieces, kind = [part[k] for part in results], schema.field(name).type
             if isinstance(data, pa.Table):
-                columns.append(pa.chunked_array(made, kind))
+                columns.append(pa.chunked_array(pieces, kind))
             else:
-                columns.append(made[0] if len(made) == 1 else _joined(made or [pa.array([], kind)]))
+                columns.append(pieces[0] if len(pieces) == 1 else _joined(pieces or [pa.array([], kind)]))
         return type(data).from_arrays(columns, schema=schema)
 
     def _spans_have_chars(self, schema: Any) -> bool:
@@ -318,11 +318,11 @@ def _names(names: Sequence[str]) -> list[str]:
 def _checked_options(options: Mapping[str, Any]) -> dict[str, Any]:
     if unknown := [name for name in options if name not in _OPTIONS]:
         raise EngineError(f"there is no option {unknown[0]!r}", got=unknown[0], wanted=", ".join(_OPTIONS))
-    made = {"on_infeasible": "relax", **options}
-    if made["on_infeasible"] not in ("raise", "relax", "skip"):
-        raise bad_option("on_infeasible", made["on_infeasible"], "'raise', 'relax' or 'skip'")
-    Limits(**{name: made[name] for name in _LIMITS if name in made})  # which checks them
-    return made
+    settings = {"on_infeasible": "relax", **options}
+    if settings["on_infeasible"] not in ("raise", "relax", "skip"):
+        raise bad_option("on_infeasible", settings["on_infeasible"], "'raise', 'relax' or 'skip'")
+    Limits(**{name: settings[name] for name in _LIMITS if name in settings})  # which checks them
+    return settings
 
 
 def field_of(schema: Any, name: str) -> Any:
@@ -373,11 +373,11 @@ class LoadedModel:
         except TypeError:  # an option that cannot be compared
             return self.tagger.decoder(rules, **options)
         with _LOCK:
-            found: Decoder | None = self._decoders.get(key)
-            if found is None:
-                found = self.tagger.decoder(rules, **options)
-                self._decoders.keep(key, found, 1 << 16)
-            return found
+            decoder: Decoder | None = self._decoders.get(key)
+            if decoder is None:
+                decoder = self.tagger.decoder(rules, **options)
+                self._decoders.keep(key, decoder, 1 << 16)
+            return decoder
 
 
 def loaded(model: Model) -> LoadedModel:
@@ -387,7 +387,7 @@ def loaded(model: Model) -> LoadedModel:
     if isinstance(model, bytes):
         return _shared(hashlib.sha256(model).digest(), lambda: bridle.models.from_bytes(model), len(model))
     try:
-        found = Path(model).stat()
+        status = Path(model).stat()
     except (OSError, ValueError) as error:  # a ValueError: a path with a null in it
         raise FileError(
             "cannot read the model",
@@ -396,14 +396,14 @@ def loaded(model: Model) -> LoadedModel:
             where=os.fspath(model),
             cause="Does every machine of the cluster have it under this path? Pass its bytes to send it along.",
         ) from None
-    key = (os.path.realpath(model), found.st_ino, found.st_mtime_ns, found.st_size)
-    return _shared(key, lambda: bridle.models.load(os.fspath(model)), found.st_size)
+    key = (os.path.realpath(model), status.st_ino, status.st_mtime_ns, status.st_size)
+    return _shared(key, lambda: bridle.models.load(os.fspath(model)), status.st_size)
 
 
 def _shared(key: Hashable, load: Callable[[], Tagger], size: int) -> LoadedModel:
     with _LOCK:  # one thread loads it, the others wait
-        found: LoadedModel | None = _MODELS.get(key)
-        if found is None:
-            found = LoadedModel(load())
-            _MODELS.keep(key, found, size)
-        return found
+        model: LoadedModel | None = _MODELS.get(key)
+        if model is None:
+            model = LoadedModel(load())
+            _MODELS.keep(key, model, size)
+        return model

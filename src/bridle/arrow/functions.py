@@ -178,15 +178,15 @@ class Tag(TableFunction):
     def _wanted(self, name: str, column: str, kind: Any) -> str | None:
         if name != self._main() or is_texts(kind):
             return super()._wanted(name, column, kind)
-        asked = self.columns.get(name) if isinstance(self.columns, Mapping) else self.columns
-        if is_text(kind) and column in ("text", asked):  # others may be lists that something has turned into text
+        chosen = self.columns.get(name) if isinstance(self.columns, Mapping) else self.columns
+        if is_text(kind) and column in ("text", chosen):  # others may be lists that something has turned into text
             return None
         return f"list<string>; for text that is to be split, a column 'text', or columns={column!r}"
 
     def _is_text(self, schema: Any) -> bool:
         main = self._main()
-        asked = self.columns.get(main) if isinstance(self.columns, dict) else self.columns
-        return is_text(field_of(schema, asked or self._named(main, schema)).type)
+        chosen = self.columns.get(main) if isinstance(self.columns, dict) else self.columns
+        return is_text(field_of(schema, chosen or self._named(main, schema)).type)
 
     # ---- how it is read ---------------------------------------------------------------------------------------------
 

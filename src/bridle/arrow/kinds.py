@@ -127,8 +127,10 @@ def _marked(pa: Any, table: Any) -> Any:
 
 def _split(result: Any) -> tuple[list[str], list[str]]:
     """The columns that were there before and those that were added."""
-    own = {field.name for field in result.schema if b"bridle" in (field.metadata or {})}
-    return [name for name in result.schema.names if name in own], [x for x in result.schema.names if x not in own]
+    original = {field.name for field in result.schema if b"bridle" in (field.metadata or {})}
+    return [name for name in result.schema.names if name in original], [
+        x for x in result.schema.names if x not in original
+    ]
 
 
 def _of_pandas(pa: Any, frame: Any, wanted: Collection[str] | None) -> tuple[Any, Back]:
@@ -137,8 +139,8 @@ def _of_pandas(pa: Any, frame: Any, wanted: Collection[str] | None) -> tuple[Any
     def back(result: Any) -> Any:
         kept, added = _split(result)
         native = not any(type(kind).__name__ == "ArrowDtype" for kind in frame.dtypes)
-        made = {name: _pandas_series(result.column(name), frame.index, native=native) for name in added}
-        return frame[kept].assign(**made)
+        series = {name: _pandas_series(result.column(name), frame.index, native=native) for name in added}
+        return frame[kept].assign(**series)
 
     return _converted(pa, names, wanted, len(frame), lambda name: _array(pa, frame[name])), back
 
@@ -169,14 +171,14 @@ def _of_polars(pa: Any, frame: Any, wanted: Collection[str] | None) -> tuple[Any
 
 def _of_mapping(pa: Any, data: Mapping[str, Any], wanted: Collection[str] | None) -> tuple[Any, Back]:
     """The lists of a dict, of which those that nobody wants are not looked at."""
-    asked = [name for name in data if wanted is None or name in wanted]
-    for name in asked:
+    names = [name for name in data if wanted is None or name in wanted]
+    for name in names:
         if isinstance(data[name], (str, bytes)) or not hasattr(data[name], "__len__"):
             cause = "`datasets` pass single rows unless you say dataset.map(tag, batched=True)."
             raise FeatureError(f"{name!r} is not a list of cells", got=shown(data[name]), wanted=_KNOWN, cause=cause)
-    n = len(data[asked[0]]) if asked else 0
-    if other := [name for name in asked if len(data[name]) != n]:
-        got = f"{n} cells in {asked[0]!r}, {len(data[other[0]])} in {other[0]!r}"
+    n = len(data[names[0]]) if names else 0
+    if other := [name for name in names if len(data[name]) != n]:
+        got = f"{n} cells in {names[0]!r}, {len(data[other[0]])} in {other[0]!r}"
         raise FeatureError("columns have different lengths", got=got, wanted="a cell per row in each")
 
     def back(result: Any) -> Any:

@@ -165,8 +165,8 @@ def check_names(option: str, names: object, wanted: str) -> None:
 def save_lines(path: str | None, lines: Iterator[str]) -> None:
     """Write lines to a file (packed if it ends in .gz or .zst), or to standard output (None)."""
     with Lines(path) as out:
-        while some := list(islice(lines, 4096)):
-            out.put(encoded("".join(line + "\n" for line in some)))
+        while batch := list(islice(lines, 4096)):
+            out.put(encoded("".join(line + "\n" for line in batch)))
 
 
 def encoded(text: str) -> bytes:
@@ -211,11 +211,11 @@ def format_named(name: str, options: dict[str, Any]) -> Format:
     for option in options:
         if option not in known:
             raise FileError(f"format {name!r} has no such option", got=repr(option), wanted=_near(option, known))
-    made = kind(**options)
-    if made.missing is not None and (not isinstance(made.missing, str) or not made.missing.strip()):
+    format = kind(**options)
+    if format.missing is not None and (not isinstance(format.missing, str) or not format.missing.strip()):
         wanted = "a string such as '?', or None"
-        raise FileError("`missing` must be a non-empty string", got=shown(made.missing), wanted=wanted)
-    return made
+        raise FileError("`missing` must be a non-empty string", got=shown(format.missing), wanted=wanted)
+    return format
 
 
 def _near(name: str, known: list[str]) -> str:
@@ -226,26 +226,26 @@ def _near(name: str, known: list[str]) -> str:
 def format_guessed(path: str, source: Source | None = None) -> str:
     """The name of the format of a file, from its suffix or, if there is a source to read, from its first lines."""
     suffix = Path(unpacked_name(path)).suffix.lower()
-    found = [name for name, kind in _FORMATS.items() if suffix in kind.suffixes]
+    candidates = [name for name, kind in _FORMATS.items() if suffix in kind.suffixes]
     misfit = ""
     rivals = [name for name, kind in _FORMATS.items() if suffix in kind.shared]
-    text = beginning(source) if source is not None and (rivals or not found) else ""
-    if found and text:
-        found = [name for name in rivals if _FORMATS[name].looks_like(text)] or found
-    elif not found and source is not None:
+    text = beginning(source) if source is not None and (rivals or not candidates) else ""
+    if candidates and text:
+        candidates = [name for name in rivals if _FORMATS[name].looks_like(text)] or candidates
+    elif not candidates and source is not None:
         if not text.strip():
             return "conll"  # nothing is in it: all formats read it alike
         likely = {name: kind for name, kind in _FORMATS.items() if kind.looks_like(text)}
         # a special kind of a format that fits as well: CoNLL-U is CoNLL too
         special = {base for kind in likely.values() for base in kind.__mro__[1:]}
-        found = [name for name, kind in likely.items() if kind not in special]
-        misfit = "" if found else _FORMATS["conll"].misfit(text)  # what most files are meant to be
-    if len(found) == 1:
-        return found[0]
+        candidates = [name for name, kind in likely.items() if kind not in special]
+        misfit = "" if candidates else _FORMATS["conll"].misfit(text)  # what most files are meant to be
+    if len(candidates) == 1:
+        return candidates[0]
     raise FileError(
         "the format of this file is ambiguous or unknown",
         where=source.name if source else path,
-        got=f"what may be {' or '.join(sorted(found))}" if found else f"the suffix {suffix!r}",
+        got=f"what may be {' or '.join(sorted(candidates))}" if candidates else f"the suffix {suffix!r}",
         wanted=f"{{argument}}, one of {', '.join(formats())}",
         cause=misfit or None,
         argument=Argument("format"),
@@ -254,9 +254,9 @@ def format_guessed(path: str, source: Source | None = None) -> str:
 
 def sure_format(head: str) -> str | None:
     """The name of the format that a file without a telling suffix has, by its first lines; None if it may be text."""
-    found = [kind for kind in _FORMATS.values() if kind.surely(head)]
-    special = {base for kind in found for base in kind.__mro__[1:]}
-    return next((kind.name for kind in found if kind not in special), None)
+    candidates = [kind for kind in _FORMATS.values() if kind.surely(head)]
+    special = {base for kind in candidates for base in kind.__mro__[1:]}
+    return next((kind.name for kind in candidates if kind not in special), None)
 
 
 def other_format(line: str) -> dict[str, Any]:

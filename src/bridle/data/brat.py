@@ -77,7 +77,7 @@ class Brat(Standoff):
 
     def _noted(self, file: Source, source: Source, text: str) -> list[Span]:
         """The spans of an annotation file; what is skipped is counted in `source`."""
-        found, places = list[Span](), self.places(text)
+        spans, places = list[Span](), self.places(text)
         for number, line in file.lines(self.encoding):
             if not line.strip():
                 continue
@@ -95,10 +95,10 @@ class Brat(Standoff):
             if any(_INK.search(text, a.end, b.start) for a, b in pairwise(parts)):
                 source.leave_out("spans in several parts")
             else:
-                found.append(parts[0]._replace(end=parts[-1].end))
-            if len(found) > limits.MOST_LINES:
+                spans.append(parts[0]._replace(end=parts[-1].end))
+            if len(spans) > limits.MOST_LINES:
                 raise file.too_long(1, len(text), number)
-        return found
+        return spans
 
     def by_line(self, source: Source, place: Path, text: str, notes: list[Span] | None) -> Iterator[Example]:
         """A sequence per line. notes: spans of the whole text."""
@@ -116,8 +116,8 @@ class Brat(Standoff):
                 spans.setdefault(k, []).append(Span(start, end, span.label))
         for k, line in enumerate(lines):
             with located(f"{place}:{k + 1}") as where:
-                found = None if notes is None else spans.get(k, [])
-                if line.strip() and (example := self.example(source, where, line, found)):
+                line_spans = None if notes is None else spans.get(k, [])
+                if line.strip() and (example := self.example(source, where, line, line_spans)):
                     yield example
 
     # ---- writing ----------------------------------------------------------------------------------------------------
@@ -138,12 +138,12 @@ class Brat(Standoff):
             for example in examples:
                 text, spans = self.spans(example)
                 if known is not None:
-                    found = _at_line_start(known, text, at)
-                    if found < 0:
+                    begin = _at_line_start(known, text, at)
+                    if begin < 0:
                         wanted = f"the texts that are in {place}, in their order, each at the beginning of a line"
                         cause = "An existing FILE.txt is never changed. Choose another name to write both files."
                         raise example.error("a text is not in FILE.txt", got=shown(text), wanted=wanted, cause=cause)
-                    at, done = found, done + self.places(known[at:found])[-1]
+                    at, done = begin, done + self.places(known[at:begin])[-1]
                 notes.write(list(self._notes(example, spans, done, count)))
                 line = text if known is not None else text.removesuffix("\n") + "\n"
                 if texts is not None:
@@ -170,11 +170,11 @@ def _parts(ends: list[int], label: str, quote: str | None) -> Iterator[Span]:
 
 def _at_line_start(known: str, text: str, at: int) -> int:
     """The next place of a text at the beginning of a line, ignoring white space; -1: none."""
-    while (found := known.find(text, at)) >= 0 and known[known.rfind("\n", 0, found) + 1 : found].strip():
-        at = known.find("\n", found) + 1
+    while (begin := known.find(text, at)) >= 0 and known[known.rfind("\n", 0, begin) + 1 : begin].strip():
+        at = known.find("\n", begin) + 1
         if not at:
             return -1
-    return found
+    return begin
 
 
 def _whole(source: Source, encoding: str) -> str:

@@ -192,14 +192,14 @@ class Delimited(Format):
         names = list[str]()
         for number, example in enumerate(examples):
             first, *more = example.columns
-            found = [*([self.sequence] if self.sequence else []), self.tokens, *more]
+            columns_here = [*([self.sequence] if self.sequence else []), self.tokens, *more]
             if example.labels is not None and self.label is not None:
-                found.append(self.label)
+                columns_here.append(self.label)
             if not names:
-                names = found
+                names = columns_here
                 yield from self._written(example, [names])
-            if found != names:
-                got, wanted = ", ".join(found), ", ".join(names)
+            if columns_here != names:
+                got, wanted = ", ".join(columns_here), ", ".join(names)
                 raise example.error("a sequence has other columns than the first", got=got, wanted=wanted)
             if len(set(names)) < len(names):
                 raise example.error("columns have the same name", got=", ".join(names), wanted="each name once")
@@ -216,8 +216,8 @@ class Delimited(Format):
                 yield ""
 
     def _written(self, example: Example, rows: Iterable[Iterable[str]]) -> list[str]:
-        made = list[str]()
-        sink: Any = type("Sink", (), {"write": staticmethod(made.append)})
+        lines = list[str]()
+        sink: Any = type("Sink", (), {"write": staticmethod(lines.append)})
         out = csv.writer(sink, lineterminator="\r\n", **self.dialect)  # cells with either of the two are quoted
         for row in rows:
             cells = list(row)
@@ -227,7 +227,7 @@ class Delimited(Format):
                 out.writerow(cells)
             except csv.Error as error:
                 raise example.error("a cell cannot be written", got=str(error), wanted="another `quote`") from None
-        return [line[:-2] for line in made]
+        return [line[:-2] for line in lines]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -131,11 +131,11 @@ def _guess(source: Source, usual: str | None) -> Guess:
     head = beginning(source)
     line = head.lstrip().partition("\n")[0]
     marked = line.startswith(("{", "[", "<", "PAR1", "ARROW1"))  # JSON, markup, tables
-    told = marked or has_suffix(source.name)
-    sure = told or "\t" in line
-    if usual is not None and not told and (seen := sure_format(head)) is not None:
+    is_marked = marked or has_suffix(source.name)
+    sure = is_marked or "\t" in line
+    if usual is not None and not is_marked and (seen := sure_format(head)) is not None:
         return Guess(seen, True, line)
-    if usual is not None and not told and (not sure or format_kind(usual).looks_like(head)):
+    if usual is not None and not is_marked and (not sure or format_kind(usual).looks_like(head)):
         return Guess(usual, sure, line)
     try:
         name = _guessed(source)
@@ -235,11 +235,11 @@ def files(paths: Place | Iterable[Place]) -> list[str]:
     """
     if isinstance(paths, (str, os.PathLike)):
         paths = [paths]
-    found: dict[str, str] = {}
+    names: dict[str, str] = {}
     for path in paths:
         for name in _expanded(path):
-            found.setdefault(name if name == "-" else os.path.realpath(name), name)
-    return list(found.values())
+            names.setdefault(name if name == "-" else os.path.realpath(name), name)
+    return list(names.values())
 
 
 def check_places(paths: Iterable[Place], out: str, shard: str) -> None:

@@ -69,8 +69,10 @@ class Folder(Source):
         if state.get("_indices_data_files"):
             wanted = "rows in their order: call `flatten_indices` before `save_to_disk`"
             raise FileError("the rows of this data set are selected", got="indices", wanted=wanted, where=str(folder))
-        found = state.get("_data_files")
-        files = [one.get("filename") for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+        entries = state.get("_data_files")
+        files = (
+            [entry.get("filename") for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
+        )
         places = [folder / name for name in _names(files)]
         self.total = sum(place.stat().st_size for place in places if place.is_file())
         return places
@@ -80,12 +82,12 @@ def _loaded(path: Path) -> dict[str, Any]:
     try:
         with path.open("rb") as file:
             data = file.read(LONGEST + 1)
-        found = json.loads(data) if len(data) <= LONGEST else None
+        value = json.loads(data) if len(data) <= LONGEST else None
     except (OSError, ValueError, RecursionError) as error:
         raise FileError("not JSON", got=str(error)[:200], wanted="what datasets wrote", where=str(path)) from None
-    if not isinstance(found, dict):
-        raise FileError("not JSON", got=type(found).__name__, wanted="an object that datasets wrote", where=str(path))
-    return found
+    if not isinstance(value, dict):
+        raise FileError("not JSON", got=type(value).__name__, wanted="an object that datasets wrote", where=str(path))
+    return value
 
 
 def _names(values: Any) -> list[str]:
@@ -105,14 +107,14 @@ def class_names(schema: Any) -> dict[str, list[str]]:
         features = json.loads((schema.metadata or {})[KEY])["info"]["features"]
     except (KeyError, TypeError, ValueError, RecursionError):
         return {}
-    found: dict[str, list[str]] = {}
+    classes: dict[str, list[str]] = {}
     for column, feature in features.items() if isinstance(features, dict) else ():
         inner = feature[0] if isinstance(feature, list) and feature else feature  # older files have [feature]
         inner = inner.get("feature", inner) if isinstance(inner, dict) else None
         names = inner.get("names") if isinstance(inner, dict) else None
         if isinstance(names, list) and names and all(isinstance(name, str) and name for name in names):
-            found[column] = names
-    return found
+            classes[column] = names
+    return classes
 
 
 def named(column: str, values: Any, names: Sequence[str]) -> list[str | None] | None:

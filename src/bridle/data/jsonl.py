@@ -96,10 +96,10 @@ class Keyed(Format):
             raise FileError("given is not an object", got=type(given).__name__, wanted='such as {"verb": 3}')
         columns = {"word": words}
         for name, value in record.items():
-            asked = name not in BROKEN_RULES if self.columns is None else name in self.columns
+            is_column = name not in BROKEN_RULES if self.columns is None else name in self.columns
             if name == "gold" and self.columns is None and isinstance(value, list) and None in value:
                 continue  # labels with gaps, which `bridle tag` writes
-            if asked and name not in (self.tokens, self.label, *KEYS):
+            if is_column and name not in (self.tokens, self.label, *KEYS):
                 column = _strings(value)
                 if column is not None and len(column) != len(words):
                     raise FeatureError(
@@ -128,15 +128,15 @@ class Keyed(Format):
 
     def record(self, example: Example) -> dict[str, Any]:
         """The record of a sequence; `example` reads it."""
-        made: dict[str, Any] = {} if example.id is None else {"id": example.id}
-        made[self.tokens] = list(example.tokens)
+        record: dict[str, Any] = {} if example.id is None else {"id": example.id}
+        record[self.tokens] = list(example.tokens)
         if example.labels is not None and self.label is not None:
-            made[self.label] = list(example.labels)
+            record[self.label] = list(example.labels)
         for name, column in list(example.columns.items())[1:]:
             if name in (self.tokens, self.label, "word", *KEYS):
                 raise example.error(f"{self.name} cannot store this column", got=repr(name), wanted="another name")
-            made[name] = list(column)
-        lists = {name: value for name, value in made.items() if isinstance(value, list)}
+            record[name] = list(column)
+        lists = {name: value for name, value in record.items() if isinstance(value, list)}
         bad = [
             x
             for name, value in lists.items()
@@ -145,7 +145,7 @@ class Keyed(Format):
         ]
         if bad:
             raise example.error("a column contains values that are not strings", got=shown(bad[0]), wanted="strings")
-        return made | {"given": dict(example.given)} if example.given else made
+        return record | {"given": dict(example.given)} if example.given else record
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -372,7 +372,7 @@ def _record_fields(outcomes: Outcomes, n: int) -> list[tuple[Any, ...]]:
     records = [outcomes.record(row) for row in range(n)]
     names = dict.fromkeys(name for record in records for name in record)
     texts = {name: [_json(record[name]) if name in record else None for record in records] for name in names}
-    return [_labels_field(outcomes, n), *(_values(_RAW, name, some) for name, some in texts.items())]
+    return [_labels_field(outcomes, n), *(_values(_RAW, name, values) for name, values in texts.items())]
 
 
 def _json(value: Any) -> str:

@@ -88,14 +88,14 @@ class LabelStudio(Standoff):
         for kind in ("annotations", "predictions") if self.kind is None else (self.kind,):
             if task.get(kind) is None:
                 continue
-            found = list_in(task, kind)
-            if kind == "predictions" and (ids := [one for one in found if isinstance(one, int)]):
+            entries = list_in(task, kind)
+            if kind == "predictions" and (ids := [entry for entry in entries if isinstance(entry, int)]):
                 source.leave_out("predictions with only an id", len(ids))
-                found = [one for one in found if not isinstance(one, int)]
-            if bad := [one for one in found if not isinstance(one, dict)]:
+                entries = [entry for entry in entries if not isinstance(entry, int)]
+            if bad := [entry for entry in entries if not isinstance(entry, dict)]:
                 raise FileError(f"{kind} are not objects", got=shown(bad[0]), wanted='{"result": [...]}')
-            kept = [one for one in found if not one.get("was_cancelled")]
-            source.leave_out("cancelled annotations", len(found) - len(kept))
+            kept = [entry for entry in entries if not entry.get("was_cancelled")]
+            source.leave_out("cancelled annotations", len(entries) - len(kept))
             source.leave_out(f"further {kind} of a task", len(kept[1:]))
             return list_in(kept[0], "result") if kept else None
         return None
@@ -104,40 +104,40 @@ class LabelStudio(Standoff):
         """The results of a task in JSON-MIN: values of regions under the name of the tag."""
         name = self.from_name
         if name is None:
-            found = [key for key in task if key == "label" or _is_brief(task[key])]
-            if len(found) > 1:
+            keys = [key for key in task if key == "label" or _is_brief(task[key])]
+            if len(keys) > 1:
                 raise FileError(
                     "the task has regions under several names",
-                    got=", ".join(map(repr, found))[:200],
+                    got=", ".join(map(repr, keys))[:200],
                     wanted="{argument}, the one to read",
-                    argument=Argument("from_name", found[0]),
+                    argument=Argument("from_name", keys[0]),
                 )
-            name = found[0] if found else "label"
+            name = keys[0] if keys else "label"
         return None if name not in task else [{"type": "labels", "value": value} for value in list_in(task, name)]
 
     def _spans(self, source: Source, results: list[Any]) -> Iterator[Span]:
-        for one in results:
-            if not isinstance(one, dict):
-                raise FileError("a result is not an object", got=shown(one), wanted=_REGION)
+        for result in results:
+            if not isinstance(result, dict):
+                raise FileError("a result is not an object", got=shown(result), wanted=_REGION)
             ours = all(
-                wanted in (None, one.get(key, wanted))
+                wanted in (None, result.get(key, wanted))
                 for key, wanted in (("from_name", self.from_name), ("to_name", self.to_name))
             )
-            if ours and one.get("type") in _MARKUP:
+            if ours and result.get("type") in _MARKUP:
                 raise FileError(
                     "these regions are not plain text",
-                    got=f"the type {one['type']!r}",
+                    got=f"the type {result['type']!r}",
                     wanted="'labels', that is, regions of <Text>",
                     cause="Offsets into HTML and dialogues cannot be read. Pass {argument} to read only another tag.",
                     argument=Argument("from_name"),
                 )
-            if one.get("type") != "labels":
+            if result.get("type") != "labels":
                 source.leave_out("results that are not text regions")
                 continue
             if not ours:
                 source.leave_out("regions of other tags")
                 continue
-            span = span_in(one.get("value"), label="labels")
+            span = span_in(result.get("value"), label="labels")
             names: Any = span.label
             if not isinstance(names, list) or not names:
                 raise FileError("a region has no labels", got=shown(names), wanted=_REGION)
@@ -163,11 +163,11 @@ class LabelStudio(Standoff):
         if example.labels is not None:
             kind = self.kind or "predictions"
             chances = [span.probability for span in spans if span.probability is not None]
-            made: dict[str, Any] = {"result": [self._region(k, span) for k, span in enumerate(spans)]}
+            annotation: dict[str, Any] = {"result": [self._region(k, span) for k, span in enumerate(spans)]}
             if kind == "predictions":
                 score = {"score": min(chances)} if chances else {}
-                made = {"model_version": self.model_version, **score, **made}
-            task[kind] = [made]
+                annotation = {"model_version": self.model_version, **score, **annotation}
+            task[kind] = [annotation]
         yield json_line(example, task)
 
     def _region(self, k: int, span: Span) -> dict[str, Any]:
@@ -184,7 +184,11 @@ class LabelStudio(Standoff):
 
 def _is_brief(value: Any) -> bool:
     """Are these the values of regions?"""
-    return isinstance(value, list) and bool(value) and all(isinstance(one, dict) and "labels" in one for one in value)
+    return (
+        isinstance(value, list)
+        and bool(value)
+        and all(isinstance(region, dict) and "labels" in region for region in value)
+    )
 
 
 _BLANK = re.compile(r"[ \t\r\n]*+")

@@ -66,8 +66,8 @@ class Markup(Format):
         begun, parts, line, size = 0, list[str](), 1, 0  # begun: the line of the open element, 0 if none is open
         for line, text in source.lines(self.encoding):
             at = 0
-            for found in mark.finditer(text):
-                piece, at, closes = text[at : found.start()], found.end(), bool(found[1])
+            for match in mark.finditer(text):
+                piece, at, closes = text[at : match.start()], match.end(), bool(match[1])
                 if begun and closes:
                     yield Record(begun, "\n".join((*parts, piece)))
                 elif begun:
@@ -95,7 +95,7 @@ class Markup(Format):
 
 def unescaped(text: str) -> str:
     """Replace entities by characters; a bare & and names unknown to HTML stay unchanged."""
-    return _ENTITY.sub(lambda found: html.unescape(found[0]), text) if "&" in text else text
+    return _ENTITY.sub(lambda entity: html.unescape(entity[0]), text) if "&" in text else text
 
 
 def escaped(text: str) -> str:
@@ -105,8 +105,8 @@ def escaped(text: str) -> str:
 
 def sequence_element(head: str) -> str | None:
     """The name of the element of a sequence, if a file begins like XML with one element per sequence."""
-    found = _FIRST.match(head)
-    return found[1] if found and f"</{found[1]}>" in head else None
+    match = _FIRST.match(head)
+    return match[1] if match and f"</{match[1]}>" in head else None
 
 
 def check_tags(example: Example, labels: Iterable[str]) -> None:
@@ -181,9 +181,9 @@ class Tagged(Markup):
         for record in self.records(source):
             words, labels = list[str](), list[str]()
             for label, text in self.pieces(source, record.text):
-                found = tokens_of(unescaped(text), self.tokens)
-                words += found
-                labels += [label] * len(found)
+                tokens = tokens_of(unescaped(text), self.tokens)
+                words += tokens
+                labels += [label] * len(tokens)
             if words:
                 yield Example({"word": words}, labels, where=f"{source.name}:{record.line}")
             else:

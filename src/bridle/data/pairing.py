@@ -117,8 +117,8 @@ class Style:
         """The labels of a segment of n tokens."""
         if self.scheme == "IO":
             return [f"I-{kind}"] * n
-        made = segment_labels(kind, n, self.scheme or "IO")
-        return made if self.typed or kind != UNTYPED else [name.partition("-")[0] for name in made]
+        labels = segment_labels(kind, n, self.scheme or "IO")
+        return labels if self.typed or kind != UNTYPED else [name.partition("-")[0] for name in labels]
 
 
 def carried_over(spans: Example, onto: Example, style: Style) -> Example:

@@ -151,10 +151,12 @@ class Parquet(Keyed):
 
     def class_names(self, schema: Any) -> dict[str, Sequence[str]]:
         """The names of integers in a table, by column."""
-        found: dict[str, Sequence[str]] = dict(class_names(schema))
+        classes: dict[str, Sequence[str]] = dict(class_names(schema))
         if self.names is not None and (label := self.labels(schema.names)) is not None:
-            found[label] = self.names
-        return {name: found[name] for name in found if name in schema.names and is_integers(schema.field(name).type)}
+            classes[label] = self.names
+        return {
+            name: classes[name] for name in classes if name in schema.names and is_integers(schema.field(name).type)
+        }
 
     def labels(self, columns: Sequence[str]) -> str | None:
         """The column of the labels: `label`, or a usual name of Hugging Face data sets."""
@@ -174,10 +176,10 @@ class Parquet(Keyed):
 
     def with_names(self, row: dict[str, Any], names: Mapping[str, Sequence[str]], label: str | None) -> dict[str, Any]:
         """A row with names instead of integers, and with the labels, from the column `label`, under the usual key."""
-        made = {key: named(key, value, names[key]) if key in names else value for key, value in row.items()}
-        if label is not None and self.label is not None and label in made:
-            made[self.label] = made.pop(label)
-        return {key: value for key, value in made.items() if value is not None or key not in names}
+        record = {key: named(key, value, names[key]) if key in names else value for key, value in row.items()}
+        if label is not None and self.label is not None and label in record:
+            record[self.label] = record.pop(label)
+        return {key: value for key, value in record.items() if value is not None or key not in names}
 
     def wanted(self, schema: Any) -> list[str]:
         """The columns to read from a table; raises if a required one has an unsupported type."""
@@ -186,24 +188,24 @@ class Parquet(Keyed):
         if self.tokens not in schema.names:
             self.example(dict.fromkeys(schema.names), None)  # which says so
         names = self.class_names(schema)
-        needed, found = {self.tokens, self.labels(schema.names), *(self.columns or ())}, list[str]()
+        needed, kept = {self.tokens, self.labels(schema.names), *(self.columns or ())}, list[str]()
         for field in schema:
             name, kind = field.name, field.type
             if name in ("id", "given") and name not in needed:
                 if is_plain(kind):
-                    found.append(name)
+                    kept.append(name)
                 elif name == "given":
                     raise FileError("given is not an object", got=clipped(kind, 200), wanted="a struct, or JSON")
             elif ((is_strings(kind) or name in names) and (name in needed or self.columns is None)) or (
                 is_null(kind) and name in needed  # of a table without rows, or of rows without it
             ):
-                found.append(name)
+                kept.append(name)
             elif name in needed:
                 got, wanted = clipped(kind, 200), "list<string>"
                 cause = "Pass {argument}, the names of its integers." if is_integers(kind) else None
                 what, argument = f"{name} is not a column of lists of strings", Argument("names")
                 raise FileError(what, got=got, wanted=wanted, cause=cause, argument=argument)
-        return found
+        return kept
 
     def save(self, path: str | None, examples: Iterable[Example]) -> None:
         pa = _library("pyarrow")
@@ -251,8 +253,8 @@ class Parquet(Keyed):
         pa = _library("pyarrow")
         with self.writer(file, schema) as out:
             count = 0
-            while some := list(islice(rows, BATCH)):
-                for row in some:
+            while batch := list(islice(rows, BATCH)):
+                for row in batch:
                     if unknown := [name for name in row if name not in schema.names]:
                         raise FileError(
                             f"this sequence has a column that the first {BATCH} do not have",
@@ -261,7 +263,7 @@ class Parquet(Keyed):
                             sequence=count,
                         )
                     count += 1
-                out.write(pa.RecordBatch.from_pylist(some, schema=schema))
+                out.write(pa.RecordBatch.from_pylist(batch, schema=schema))
 
     # ---- blocks ------------------------------------------------------------------------------------------------------
 

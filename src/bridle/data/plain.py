@@ -243,12 +243,12 @@ class Segments(Format):
                 raise source.error(
                     number, "a segment without a label", got=repr(line[:60]), wanted=f"text {self.separator}label"
                 )
-            found = tokens_of(text, self.tokens)
+            tokens = tokens_of(text, self.tokens)
             begun, size = begun or number, size + len(line)
             if size > limits.LONGEST or number - begun > limits.MOST_LINES:
                 raise source.too_long(begun, size, number - begun)
-            words += found
-            labels += [label] * len(found)
+            words += tokens
+            labels += [label] * len(tokens)
         if words:
             yield Example({"word": words}, labels, where=f"{source.name}:{begun}")
 

@@ -175,8 +175,8 @@ def _placed(
     """The part of each unit."""
     space, part = _spaces(shares, count), [-1] * len(units)
     having: dict[str, list[int]] = {}  # units by label
-    for u, found in enumerate(labels):
-        for label in found:
+    for u, names in enumerate(labels):
+        for label in names:
             having.setdefault(label, []).append(u)
     got = [Counter[str]() for _ in shares]
     empty, left = set(range(len(shares))), len(units)
@@ -223,22 +223,22 @@ def lines_of(path: str, format: str, options: Mapping[str, Any], examples: Seque
     firsts = [int(example.where.rpartition(":")[2]) - 1 for example in examples]
     if format in LINES:
         return [[lines[first]] for first in firsts]
-    found, begin = list[list[str]](), 0
+    blocks, begin = list[list[str]](), 0
     for first in firsts:
         end = first
         while end < len(lines) and lines[end].strip(BLANK):
             end += 1
         while not lines[begin].strip(BLANK):
             begin += 1
-        found.append([*lines[begin:end], ""])
+        blocks.append([*lines[begin:end], ""])
         begin = end
-    return found
+    return blocks
 
 
 def documents_of(lines: Sequence[Sequence[str]]) -> list[int]:
     """The number of each sequence's document, from 0; -DOCSTART- or `# newdoc` begins a new one."""
-    found, number = list[int](), 0
+    numbers, number = list[int](), 0
     for k, its in enumerate(lines):
         number += k > 0 and any(line.startswith(_DOCUMENTS) for line in its)
-        found.append(number)
-    return found
+        numbers.append(number)
+    return numbers

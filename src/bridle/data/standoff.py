@@ -267,10 +267,10 @@ def text_in(record: Mapping[str, Any], key: str) -> str:
 
 def list_in(record: Mapping[str, Any], key: str) -> list[Any]:
     """The list under a key of a record."""
-    found = record.get(key)
-    if not isinstance(found, list):
-        raise FileError(f"{key!r} must be a list", got=shown(found), wanted="[...]")
-    return found
+    values = record.get(key)
+    if not isinstance(values, list):
+        raise FileError(f"{key!r} must be a list", got=shown(values), wanted="[...]")
+    return values
 
 
 def span_in(record: Any, start: str = "start", end: str = "end", label: str = "label", quote: str = "text") -> Span:
@@ -318,14 +318,14 @@ class Spans(Standoff):
 
     def lines(self, example: Example) -> Iterable[str]:
         text, spans = self.spans(example)
-        made: dict[str, Any] = {"text": text} if example.id is None else {"id": example.id, "text": text}
+        record: dict[str, Any] = {"text": text} if example.id is None else {"id": example.id, "text": text}
         if example.labels is not None:
-            made["spans"] = [
+            record["spans"] = [
                 {"start": span.start, "end": span.end, "label": span.label, "text": span.quote}
                 | ({} if span.probability is None else {"probability": span.probability})
                 for span in spans
             ]
-        yield json_line(example, made)
+        yield json_line(example, record)
 
 
 _DOCCANO = '{"text": "...", "label": [[0, 3, "PER"], ...]}'
@@ -375,10 +375,10 @@ class Doccano(Standoff):
 
     def lines(self, example: Example) -> Iterable[str]:
         text, spans = self.spans(example)
-        made: dict[str, Any] = {"text": text} if example.id is None else {"id": example.id, "text": text}
+        record: dict[str, Any] = {"text": text} if example.id is None else {"id": example.id, "text": text}
         if example.labels is not None:
-            made["label"] = [[span.start, span.end, span.label] for span in spans]
-        yield json_line(example, made)
+            record["label"] = [[span.start, span.end, span.label] for span in spans]
+        yield json_line(example, record)
 
 
 def _span(value: Any) -> Span:

@@ -257,7 +257,7 @@ def chunks_of(file: IO[bytes], size: int) -> list[Chunk]:
     if mark != b"PAR1" or foot > min(size - 12, _FOOT):
         raise ValueError("the end of the file is missing, or too long")
     file.seek(size - 8 - foot)
-    found = []
+    chunks = []
     for group in _Compact(file.read(foot)).struct(_FILE).get(4, ()):
         for column in group.get(1, ()):
             known = column.get(3, {})
@@ -265,8 +265,8 @@ def chunks_of(file: IO[bytes], size: int) -> list[Chunk]:
             if len(places) == 0 or not {5, 7} <= set(known) or min(*places, known[5], known[7]) < 0:
                 raise ValueError("a column without its place or size")
             text = b".".join(path).decode("utf-8", "replace")
-            found.append(Chunk(text, known.get(1) == _BYTES, known[5], min(places), known[7]))
-    return found
+            chunks.append(Chunk(text, known.get(1) == _BYTES, known[5], min(places), known[7]))
+    return chunks
 
 
 def check_pages(file: IO[bytes], chunk: Chunk) -> None:
@@ -334,7 +334,7 @@ class _Compact:
         """The fields of the struct that begins here."""
         if depth > _DEEPEST_HEADER:
             raise ValueError("a header with too deeply nested structs")
-        found: dict[int, Any] = {}
+        values: dict[int, Any] = {}
         fields = wanted if isinstance(wanted, dict) else {}
         field = 0
         while (byte := self.skip(1)[0]) != _STOP:
@@ -342,8 +342,8 @@ class _Compact:
             kind = byte & 0x0F
             value = None if kind in (_TRUE, _FALSE) else self.value(kind, fields.get(field), depth)
             if value is not None and field in fields:
-                found[field] = value
-        return found
+                values[field] = value
+        return values
 
     def value(self, kind: int, wanted: Any, depth: int) -> Any:
         """A value; None unless it has the wanted type."""
@@ -354,8 +354,8 @@ class _Compact:
             data = self.skip(self.varint())
             return data if wanted is ... else None
         if kind == _STRUCT:
-            made = self.struct(wanted, depth + 1)
-            return made if isinstance(wanted, dict) else None
+            record = self.struct(wanted, depth + 1)
+            return record if isinstance(wanted, dict) else None
         if kind in (_LIST, _SET):
             head = self.skip(1)[0]
             inner = wanted[0] if isinstance(wanted, list) else None

@@ -233,13 +233,13 @@ class RunResult:
 
 
 def compare(
-    found: Counts,
+    actual: Counts,
     wanted: Counts,
     where: str,
     what: str = "the result does not have the rows of the input",
     cause: str | None = None,
 ) -> None:
     """Raise `FileError` unless two counts have the same number of rows and the same checksum of ids."""
-    if (found.rows, found.ids) != (wanted.rows, wanted.ids):
-        got, expected = (f"{counts.rows:,} rows, checksum of ids {counts.checksum}" for counts in (found, wanted))
+    if (actual.rows, actual.ids) != (wanted.rows, wanted.ids):
+        got, expected = (f"{counts.rows:,} rows, checksum of ids {counts.checksum}" for counts in (actual, wanted))
         raise FileError(what, got=got, wanted=expected, cause=cause, where=where)

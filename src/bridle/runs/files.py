@@ -414,13 +414,13 @@ def tag_files(
         raise FileError("unknown {argument}", got=shown(on_error), wanted="'row' or 'raise'", argument=argument)
     tagger = model if isinstance(model, Tagger) else load(os.fspath(model))
     named = [inputs] if isinstance(inputs, (str, os.PathLike)) else list(inputs)
-    place, asked = os.fspath(out), dict(options or {})
+    place, reading_options = os.fspath(out), dict(options or {})
     settings = {"on_infeasible": "relax", **decoder}
     run = Run(
         tagger,
         tagger.decoder(rules, **settings),
         files(named),
-        lambda path: opened(path, format, asked),
+        lambda path: opened(path, format, reading_options),
         want_of(scores=scores, k=k),
         k,
         on_error=on_error,
@@ -431,7 +431,7 @@ def tag_files(
     if resume or is_folder(place):
         shape = shard_format(to, place, run)
         check_places(named, place, f"part-00000.{shape.name}")
-        reading = {"format": format, "options": asked, "scores": scores, "k": k, **settings}
+        reading = {"format": format, "options": reading_options, "scores": scores, "k": k, **settings}
         return write_shards(run, place, shape, options=reading, resume=resume, size=shard_size)
     begun, name = time.monotonic(), to or format_by_name(place) or run.first_format().name
     write_one(run, place, format_named(name, {}))
@@ -467,15 +467,15 @@ def check(folder: str | os.PathLike[str]) -> RunResult:
     for shard in record.shards:
         path = str(Path(folder) / shard.name)
         source, format = opened(path, name, {})
-        found = Counts()
+        counts = Counts()
         try:
             for block in format.blocks(source, 0, Pace(ROWS)):
                 ids = 0
                 if block.ids is not None and name != "conll":
                     ids = text_sum(Ids.packed(block.ids).known_texts(len(block)))
-                found += Counts(len(block), ids=ids)
+                counts += Counts(len(block), ids=ids)
         finally:
             source.close()
         wanted_ids = 0 if name == "conll" else shard.counts.ids
-        compare(found, replace(shard.counts, ids=wanted_ids), path, "a shard has other rows than the manifest says")
+        compare(counts, replace(shard.counts, ids=wanted_ids), path, "a shard has other rows than the manifest says")
     return RunResult.of(where, record.counts, shards=len(record.shards))

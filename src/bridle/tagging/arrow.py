@@ -228,8 +228,8 @@ def split_text(array: Any, name: str, split: Split, errors: Errors) -> tuple[Col
     offsets = [0]
     for row in range(len(texts)):
         if row not in errors:
-            some, starts = split(texts[row])
-            tokens += some
+            words, starts = split(texts[row])
+            tokens += words
             begins += starts
         offsets.append(len(tokens))
     first = np.array(begins, dtype=np.int32)
@@ -396,13 +396,13 @@ class Layout:
         span = [("start", pa.int32()), ("end", pa.int32()), ("label", pa.string())]
         span += [("start_char", pa.int32()), ("end_char", pa.int32())] if chars else []
         kinds = {"labels": texts, "ids": pa.list_(pa.int32()), "spans": pa.list_(pa.struct(span))}
-        found: list[tuple[str, Any]] = [(self.output, kinds[self.output])]
+        columns: list[tuple[str, Any]] = [(self.output, kinds[self.output])]
         if self.scores:
-            found += [("score", pa.float64()), ("bound", pa.float64()), ("probabilities", numbers)]
+            columns += [("score", pa.float64()), ("bound", pa.float64()), ("probabilities", numbers)]
         if self.k > 1:
-            found.append(("k_best", pa.list_(pa.struct([("labels", texts), ("score", pa.float64())]))))
-        found += [("status", pa.string()), ("error", pa.string())]
-        return [pa.field(self.prefix + name, kind) for name, kind in found]
+            columns.append(("k_best", pa.list_(pa.struct([("labels", texts), ("score", pa.float64())]))))
+        columns += [("status", pa.string()), ("error", pa.string())]
+        return [pa.field(self.prefix + name, kind) for name, kind in columns]
 
     def arrays(self, outcomes: Outcomes, chars: bool = False) -> list[Any]:
         """Make the columns of the sequences of a block."""

@@ -221,8 +221,8 @@ class ModelColumns(NamedTuple):
     def of(cls, model: Any) -> ModelColumns:
         """Say which columns a model reads."""
         needed = tuple(getattr(model.features_, "sources", ()))
-        noted = model.notes_.get("columns")
-        listed = [name for name in noted if isinstance(name, str)] if isinstance(noted, list) else []
+        columns = model.notes_.get("columns")
+        listed = [name for name in columns if isinstance(name, str)] if isinstance(columns, list) else []
         return cls(needed, listed[0] if listed else needed[0] if needed else "word")
 
     def renamed(self, names: Sequence[str]) -> list[str]:
@@ -230,9 +230,9 @@ class ModelColumns(NamedTuple):
 
         It is the model's column of tokens, unless the model knows it by its own name, or that column is there, too.
         """
-        own, *others = names
-        is_main = own not in self.needed and self.main in self.needed and self.main not in others
-        return [self.main if is_main else own, *others]
+        first, *others = names
+        is_main = first not in self.needed and self.main in self.needed and self.main not in others
+        return [self.main if is_main else first, *others]
 
 
 # ---- scores ---------------------------------------------------------------------------------------------------------
@@ -254,8 +254,8 @@ def _scores_of(block: Block, model: Scorer | None, decoder: Decoder) -> Callable
 
         def scores(low: int, high: int, _stop: _native.Stop) -> Scored:
             words = None if texts is None else texts[int(cuts[low]) : int(cuts[high])]
-            some = lattices.part(low, high) if isinstance(lattices, Batch) else lattices[low:high]
-            return some, None if given is None else given[low:high], words, _part_of(errors, low, high)
+            part = lattices.part(low, high) if isinstance(lattices, Batch) else lattices[low:high]
+            return part, None if given is None else given[low:high], words, _part_of(errors, low, high)
 
         return scores
     features, linear, sequences = model.features_, model.linear_, block.sequences
@@ -267,8 +267,8 @@ def _scores_of(block: Block, model: Scorer | None, decoder: Decoder) -> Callable
 
     def scores_by_model(low: int, high: int, stop: _native.Stop) -> Scored:
         wrong = _part_of(errors, low, high) if errors else {}
-        some = sequences if high - low == block.count else sequences[low:high]
-        encoded, texts = features.encode_with_texts(some, wrong)
+        part = sequences if high - low == block.count else sequences[low:high]
+        encoded, texts = features.encode_with_texts(part, wrong)
         batch = linear.scores(encoded, model.scores, stop, wrong)
         return batch, None if given is None else given[low:high], texts if columns else None, wrong
 
@@ -298,12 +298,14 @@ def with_columns(
     """Given values, with the columns that rules look at; sequences that lack one get an error."""
     rows: list[Given] = []
     for row in range(len(block)):
-        own = {} if given is None or row in errors else given[row]
+        values = {} if given is None or row in errors else given[row]
         try:
             texts = {
-                name: _column(block, features, row, name) for name in columns if name not in own and row not in errors
+                name: _column(block, features, row, name)
+                for name in columns
+                if name not in values and row not in errors
             }
-            rows.append({**texts, **own})
+            rows.append({**texts, **values})
         except BridleError as error:
             errors[row] = error
             rows.append({})
@@ -316,16 +318,16 @@ def _column(block: Block, features: Features | None, row: int, name: str) -> Seq
         x = block.sequences[row]
         if name == "tokens" and isinstance(features, TemplateFeatures):
             return features.tokens(x)
-        found = column_of(x, name)
+        texts = column_of(x, name)
         names = names_in(x) or []
     else:
         if name == "tokens" and isinstance(features, TemplateFeatures):
             name = features.templates.main
-        found = block.columns[name].row(row) if name in block.columns else None  # type: ignore[assignment]
+        texts = block.columns[name].row(row) if name in block.columns else None  # type: ignore[assignment]
         names = list(block.columns)
-    if found is None:
+    if texts is None:
         raise missing_column(name, names)
-    return found
+    return texts
 
 
 def _without_rows(batch: Lattices | None, errors: dict[int, BridleError], decoder: Decoder) -> Lattices:
@@ -394,8 +396,8 @@ class _Extras:
         decodings = outcomes.decodings
         best: list[Any] = [None] * len(decodings)
         segments: list[Any] = [None] * len(decodings)
-        for first, some, _, some_segments, errors in parts:
-            for b, labellings in some.items():
+        for first, labellings_of, _, some_segments, errors in parts:
+            for b, labellings in labellings_of.items():
                 best[first + b] = labellings
             for b, chances in some_segments.items():
                 segments[first + b] = chances
