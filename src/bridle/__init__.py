@@ -110,45 +110,25 @@ __all__ = [  # noqa: RUF022  (plainly sorted)
 ]
 
 _HOMES = {  # where each name is written
-    "bridle.decoding.decoder": ["Decoder"],
-    "bridle.decoding.judge": ["Verdict", "check"],
-    "bridle.decoding.marginals": ["Probability"],
-    "bridle.decoding.result": ["Decoding", "Decodings"],
-    "bridle.errors": [
-        "BridleError",
-        "EngineError",
-        "FeatureError",
-        "FileError",
-        "GivenError",
-        "Infeasible",
-        "LabelError",
-        "LatticeError",
-        "LimitReached",
-        "MissingExtra",
-        "ModelError",
-        "ModelFileError",
-        "RuleError",
-        "RuleSyntaxError",
-    ],
-    "bridle.explain": ["Explanation"],
-    "bridle.labels": ["Labels", "Segment"],
-    "bridle.lattice": ["Batch", "Lattice"],
-    "bridle.models": ["CRF", "LocalTagger", "load"],
-    "bridle.processor": ["Simd", "simd"],
-    "bridle.spans": [
-        "Selection",
-        "Span",
-        "SpanDecoder",
-        "SpanDecoding",
-        "SpanDecodings",
-        "SpanLattice",
-        "SpanSelector",
-        "check_selection",
-        "check_spans",
-        "select",
-    ],
+    "bridle.decoding.decoder": "Decoder",
+    "bridle.decoding.judge": "Verdict check",
+    "bridle.decoding.marginals": "Probability",
+    "bridle.decoding.result": "Decoding Decodings",
+    "bridle.errors": """
+        BridleError EngineError FeatureError FileError GivenError Infeasible LabelError LatticeError
+        LimitReached MissingExtra ModelError ModelFileError RuleError RuleSyntaxError
+    """,
+    "bridle.explain": "Explanation",
+    "bridle.labels": "Labels Segment",
+    "bridle.lattice": "Batch Lattice",
+    "bridle.models": "CRF LocalTagger load",
+    "bridle.processor": "Simd simd",
+    "bridle.spans": """
+        Selection Span SpanDecoder SpanDecoding SpanDecodings SpanLattice SpanSelector check_selection
+        check_spans select
+    """,
 }
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
 
 
 if not TYPE_CHECKING:  # type checkers would take any name for one that exists

@@ -36,7 +36,7 @@ LONGEST = 1000  # characters of each part of a message: files may hold names and
 
 
 def clipped(value: object, most: int = LONGEST) -> str:
-    """The text of a value, cut where it becomes too long to be read.
+    """Return the text of a value, cut if it is too long to be read.
 
     >>> clipped("x" * 30, most=20)
     'xxxxxxxxxx... (30 characters)'
@@ -46,7 +46,7 @@ def clipped(value: object, most: int = LONGEST) -> str:
 
 
 def shown(value: object, most: int = 60) -> str:
-    """A value as Python writes it, cut short; of a large one only the first items are looked at.
+    """Return the repr of a value, cut short; only the first items of a large value are visited.
 
     >>> shown([1] * 10**6), shown("x" * 10**6, 20)
     ('[1, 1, 1, 1, 1, 1, ...]', "'xxxxxxx...xxxxxxxx'")
@@ -80,7 +80,7 @@ class Argument:
 
 
 def _shown(value: Any) -> str:
-    """A value as Python writes it; `...`, in it or alone, is any value."""
+    """Return the repr of a value; `...`, in it or alone, is any value."""
     if isinstance(value, dict):
         return "{" + ", ".join(f"{key!r}: {_shown(item)}" for key, item in value.items()) + "}"
     if isinstance(value, list):
@@ -218,7 +218,7 @@ class BridleError(Exception):
 
 
 def _blank(kind: type[BridleError], what: str) -> BridleError:
-    """An error that was pickled, before its fields are put back."""
+    """Return an unpickled error, before its fields are restored."""
     return kind.__new__(kind, what)
 
 

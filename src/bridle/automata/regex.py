@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -30,24 +30,29 @@ MAX_CELLS = 1 << 24  # of the table: states x classes of labels
 MAX_DEPTH = 100  # of parentheses
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """A piece of the expression: its possible first and last places, and whether it may be empty."""
+class Part(NamedTuple):
+    """A piece of an expression: its possible first and last places, and whether it may be empty."""
 
     first: frozenset[int]
     last: frozenset[int]
     empty: bool
 
+    def then(self, other: Part) -> Part:
+        """Return this part followed by another one."""
+        first = self.first | other.first if self.empty else self.first
+        last = self.last | other.last if other.empty else other.last
+        return Part(first, last, self.empty and other.empty)
 
-_NOTHING = _Part(frozenset(), frozenset(), True)
+    def either(self, other: Part) -> Part:
+        """Return the choice between this part and another one."""
+        return Part(self.first | other.first, self.last | other.last, self.empty or other.empty)
+
+    def optional(self) -> Part:
+        """Return this part or nothing."""
+        return self._replace(empty=True)
 
 
-def _alt(a: _Part, b: _Part) -> _Part:
-    return _Part(a.first | b.first, a.last | b.last, a.empty or b.empty)
-
-
-def _maybe(a: _Part) -> _Part:
-    return _Part(a.first, a.last, True)
+NOTHING = Part(frozenset(), frozenset(), True)
 
 
 class _Parser:
@@ -100,47 +105,45 @@ class _Parser:
         for p in last:
             self.follow.setdefault(p, set()).update(first)
 
-    def cat(self, a: _Part, b: _Part) -> _Part:
+    def cat(self, a: Part, b: Part) -> Part:
         self.link(a.last, b.first)
-        first = a.first | b.first if a.empty else a.first
-        last = a.last | b.last if b.empty else b.last
-        return _Part(first, last, a.empty and b.empty)
+        return a.then(b)
 
-    def plus(self, a: _Part) -> _Part:
+    def plus(self, a: Part) -> Part:
         self.link(a.last, a.first)
         return a
 
-    def expression(self) -> _Part:
+    def expression(self) -> Part:
         part = self.choice()
         if self.at < len(self.tokens):
             raise self.fail("a label name, '.', '(' or '['")
         return part
 
-    def choice(self) -> _Part:
+    def choice(self) -> Part:
         part = self.series()
         while self.peek("|"):
             self.at += 1
-            part = _alt(part, self.series())
+            part = part.either(self.series())
         return part
 
-    def series(self) -> _Part:
-        part = _NOTHING
+    def series(self) -> Part:
+        part = NOTHING
         while self.at < len(self.tokens) and not self.peek("|", ")"):
             part = self.cat(part, self.repeated())
         return part
 
-    def repeated(self) -> _Part:
+    def repeated(self) -> Part:
         begin = self.at
         part = self.atom()
         after_atom = self.at
         while self.at < len(self.tokens):
             kind, text = self.tokens[self.at]
             if (kind, text) == ("op", "*"):
-                part = _maybe(self.plus(part))
+                part = self.plus(part).optional()
             elif (kind, text) == ("op", "+"):
                 part = self.plus(part)
             elif (kind, text) == ("op", "?"):
-                part = _maybe(part)
+                part = part.optional()
             elif kind == "rep" and self.at == after_atom:
                 return self.counted(part, begin, text)
             elif kind == "rep":
@@ -150,7 +153,7 @@ class _Parser:
             self.at += 1
         return part
 
-    def counted(self, part: _Part, begin: int, text: str) -> _Part:
+    def counted(self, part: Part, begin: int, text: str) -> Part:
         """Parse x{a,b}: the piece is parsed again for every copy, since each copy needs separate places."""
         low_text, comma, high_text = text[1:-1].partition(",")
         low = int(low_text)
@@ -163,16 +166,16 @@ class _Parser:
             self.at = begin
             copies.append(self.atom())
         self.at = stop + 1
-        result = _NOTHING
+        result = NOTHING
         for k, copy in enumerate(copies):
             if high is None and k == len(copies) - 1:
-                copy = _maybe(self.plus(copy))
+                copy = self.plus(copy).optional()
             elif k >= low:
-                copy = _maybe(copy)
+                copy = copy.optional()
             result = self.cat(result, copy)
-        return result if high != 0 else _NOTHING
+        return result if high != 0 else NOTHING
 
-    def atom(self) -> _Part:
+    def atom(self) -> Part:
         self.spend(16)
         if self.peek("("):
             self.at += 1
@@ -203,12 +206,12 @@ class _Parser:
         self.at += 1
         return self.find(self.tokens[self.at - 1][1])
 
-    def place(self, labels: frozenset[int]) -> _Part:
+    def place(self, labels: frozenset[int]) -> Part:
         if len(self.places) >= MAX_STATES:
             raise self.too_large()
         self.places.append(labels)
         here = frozenset({len(self.places) - 1})
-        return _Part(here, here, False)
+        return Part(here, here, False)
 
 
 def check_regex(text: str) -> None:
@@ -240,7 +243,7 @@ def compile_regex(
     return DFA(np.array(rows, dtype=np.int64), np.array(accepting)).minimal(), class_of.astype(np.uint16)
 
 
-def _determinised(parser: _Parser, part: _Part, labels: list[int]) -> tuple[list[list[int]], list[bool]]:
+def _determinised(parser: _Parser, part: Part, labels: list[int]) -> tuple[list[list[int]], list[bool]]:
     """Apply the subset construction; return the successors of each state, and whether it accepts.
 
     Sets of places are bits of an integer; bit 0 stands for the start.

@@ -59,7 +59,7 @@ _EDGES = ("step", "first", "last")  # masks on transitions, and on the ends of a
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Conjunct:
-    """A rule, or a part of a hard one that must hold by itself."""
+    """A rule, or one part of a hard conjunction."""
 
     number: int  # of the rule
     rule: Rule  # without its penalty, if it is soft

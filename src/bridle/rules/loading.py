@@ -225,11 +225,11 @@ class Loaded:
 
 
 class _Loader:
-    """Reads files into one `Loaded`."""
+    """A reader of files into one `Loaded`."""
 
     def __init__(self) -> None:
         self.loaded = Loaded()
-        self._known: dict[str, str] = {}  # path -> where it was first asked for
+        self._known: dict[str, str] = {}  # path -> the first mention of it
         self._size = 0
 
     def file(self, path: str | Path) -> None:

@@ -17,14 +17,15 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from functools import cache, lru_cache
+from functools import cache, lru_cache, reduce
 from itertools import product
 from re import _constants as op  # type: ignore[attr-defined]
 from re import _parser  # type: ignore[attr-defined]
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 
+from bridle.automata.regex import NOTHING, Part
 from bridle.deadline import check_stopped
 from bridle.errors import RuleError
 
@@ -365,15 +366,6 @@ _MOST_PLACES = 48  # places; larger expressions are not looked at
 _MANY_REPEATS = 8  # repeats that count as without end
 
 
-class _Part(NamedTuple):
-    first: frozenset[int]
-    last: frozenset[int]
-    empty: bool
-
-
-_EMPTY = _Part(frozenset(), frozenset(), True)
-
-
 class _TooLarge(Exception):  # noqa: N818
     """There are more places than are examined."""
 
@@ -387,46 +379,42 @@ class _Places:
         tree = _parser.parse(pattern)
         self.series(tree.data, tree.state.flags)
 
-    def link(self, a: _Part, b: _Part) -> None:
+    def link(self, a: Part, b: Part) -> None:
         for edge in product(a.last, b.first):
             self.edges[edge] = self.edges.get(edge, 0) + 1
 
-    def then(self, a: _Part, b: _Part) -> _Part:
+    def then(self, a: Part, b: Part) -> Part:
         self.link(a, b)
-        first = a.first | b.first if a.empty else a.first
-        return _Part(first, a.last | b.last if b.empty else b.last, a.empty and b.empty)
+        return a.then(b)
 
-    def series(self, nodes: Any, flags: int) -> _Part:
-        part = _EMPTY
+    def series(self, nodes: Any, flags: int) -> Part:
+        part = NOTHING
         for kind, value in nodes:
             part = self.then(part, self.node(kind, value, flags))
         return part
 
-    def node(self, kind: Any, value: Any, flags: int) -> _Part:
+    def node(self, kind: Any, value: Any, flags: int) -> Part:
         if kind in (op.LITERAL, op.NOT_LITERAL, op.ANY, op.IN):
             if len(self.sets) >= _MOST_PLACES:
                 raise _TooLarge
             self.sets.append(characters(kind, value, flags))
             here = frozenset({len(self.sets) - 1})
-            return _Part(here, here, False)
+            return Part(here, here, False)
         if kind is op.SUBPATTERN:
             return self.series(value[3].data, (flags | value[1]) & ~value[2])
         if kind is op.BRANCH:
-            parts = [self.series(part.data, flags) for part in value[1]]
-            first = frozenset[int]().union(*(part.first for part in parts))
-            last = frozenset[int]().union(*(part.last for part in parts))
-            return _Part(first, last, any(part.empty for part in parts))
+            return reduce(Part.either, [self.series(part.data, flags) for part in value[1]])
         if kind in (op.MAX_REPEAT, op.MIN_REPEAT):
             low, high, inside = value
             return self.repeat(low, high, inside, flags)
-        return _EMPTY  # places between characters; what is never given back, or not known
+        return NOTHING  # places between characters; what is never given back, or not known
 
-    def repeat(self, low: int, high: Any, inside: Any, flags: int) -> _Part:
+    def repeat(self, low: int, high: Any, inside: Any, flags: int) -> Part:
         if high is op.MAXREPEAT or high >= _MANY_REPEATS:
             part = self.series(inside.data, flags)
             self.link(part, part)
             return part._replace(empty=part.empty or low == 0)
-        copies = _EMPTY
+        copies = NOTHING
         for k in range(high):
             part = self.series(inside.data, flags)
             copies = self.then(copies, part._replace(empty=part.empty or k >= low))

@@ -1,4 +1,4 @@
-"""Suggestions for lines that are no rules: `at most one segment of A` -> `at most 1 segment of A`.
+"""Suggestions for lines that cannot be parsed: `at most one segment of A` -> `at most 1 segment of A`.
 
 The words of the line are aligned with the words and slots of each sentence, at the least cost:
 
@@ -23,7 +23,7 @@ from functools import lru_cache
 from bridle.errors import BridleError, RuleSyntaxError
 from bridle.rules.text import PAIRS, Slot, quote, reserved, sentences
 
-Parse = Callable[[str], object]  # raises `BridleError`, or returns None, if a text is not what it should be
+Parse = Callable[[str], object]  # raises `BridleError` or returns None if it does not accept a text
 STRAIGHT_QUOTES = "Quotation marks must be straight, not curly as word processors write them."
 # Quotations, expressions and comments stay as they are.
 _CURLY_PAIRS = re.compile(
