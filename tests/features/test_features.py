@@ -83,7 +83,7 @@ def test_comments_and_empty_lines() -> None:
         f"word[{'9' * 5000}]",
     ],
 )
-def test_what_is_no_template(line: str) -> None:
+def test_invalid_templates(line: str) -> None:
     with pytest.raises(FeatureError, match="line 2 is not a template"):
         Templates.parse(["word[0]", line])
 
@@ -106,7 +106,7 @@ def test_what_are_no_templates(spec: Any, says: str) -> None:
 
 
 @pytest.mark.parametrize("cutoff", [0, -1, 1.5, True, "2", None])
-def test_what_is_no_cutoff(cutoff: Any) -> None:
+def test_invalid_cutoffs(cutoff: Any) -> None:
     with pytest.raises(FeatureError, match="cutoff"):
         features_of("chunking", cutoff)
 
@@ -432,7 +432,7 @@ def test_files_that_do_not_fit_together() -> None:
         restored(head | {"templates": ["word[0]"]}, good)
 
 
-def test_what_is_read_is_read_once() -> None:
+def test_sequences_are_read_once() -> None:
     """A sequence that changes meanwhile, by another thread, is one that is longer when its tokens are counted."""
 
     class Shrinking(list[Any]):
@@ -456,7 +456,7 @@ def test_numbers_of_all_kinds_are_values(value: Any) -> None:
     assert encoded.values is not None and encoded.values.tolist() == [0.5]
 
 
-def test_numbers_that_nobody_can_count_with() -> None:
+def test_values_out_of_range() -> None:
     for value in (10**400, 10**5000, Decimal("nan"), Decimal("sNaN"), Fraction(10**400)):
         with pytest.raises(FeatureError, match="not a number to count with"):
             PlainFeatures().fit([[{"a": value}]])

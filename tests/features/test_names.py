@@ -81,7 +81,7 @@ def test_a_column_that_a_later_sequence_lacks_is_no_fault_of_the_templates() -> 
         ("ner", "'ner' is the name of a feature set"),
     ],
 )
-def test_what_is_wrong_with_a_line(line: str, says: str) -> None:
+def test_errors_of_lines_give_the_reason(line: str, says: str) -> None:
     with pytest.raises(FeatureError) as caught:
         Templates.parse(["word[0]", line])
     assert "line 2 is not a template" in str(caught.value) and says in str(caught.value)

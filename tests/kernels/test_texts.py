@@ -189,7 +189,7 @@ def test_texts_for_rules_must_fit() -> None:
 # ---- what is remembered of unseen texts ----------------------------------------------------------------------------
 
 
-def test_what_python_derives_is_remembered_within_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_derived_values_are_cached_within_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
 
     def lengths(texts: object) -> np.ndarray[tuple[int], np.dtype[np.int32]]:

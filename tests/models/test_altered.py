@@ -139,7 +139,7 @@ def test_weights_that_training_does_not_have(tmp_path: Path) -> None:
         {"more": 1},
     ],
 )
-def test_progress_that_makes_no_sense(change: dict[str, Any]) -> None:
+def test_impossible_progress_is_refused(change: dict[str, Any]) -> None:
     fine = {"iteration": 2, "losses": [2.0, 1], "best_score": 0.5, "best_iteration": 1, "why": None, "measure": "f1"}
     assert Progress.restored(fine) == Progress(**fine)  # type: ignore[arg-type]
     with pytest.raises((TypeError, ValueError)):

@@ -243,7 +243,7 @@ def test_what_fit_cannot_take(more: dict[str, Any], rule: Any) -> None:
 
 
 def test_rules_are_a_list() -> None:
-    """A generator would be empty the second time that somebody looks."""
+    """A generator would be empty when it is read a second time."""
     with pytest.raises(ModelError, match="not a list"):
         CRF("ibt", features=WORD, rules=(rule for rule in [RULE])).fit(X, Y)  # type: ignore[arg-type]
 

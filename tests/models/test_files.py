@@ -55,7 +55,7 @@ ARRAYS = st.sampled_from(DTYPES).flatmap(
 
 
 @given(st.dictionaries(TEXT, JSON, max_size=4), st.dictionaries(TEXT.filter(bool), ARRAYS, max_size=4))
-def test_what_is_saved_comes_back(
+def test_saved_arrays_come_back(
     tmp_path_factory: pytest.TempPathFactory, head: dict[str, Any], arrays: dict[str, np.ndarray]
 ) -> None:
     path = tmp_path_factory.getbasetemp() / "model"

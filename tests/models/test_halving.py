@@ -115,13 +115,13 @@ def test_a_label_of_the_development_set_that_training_does_not_know() -> None:
         ({"scheme": ["BIO", None]}, "'scheme' cannot be searched"),
     ],
 )
-def test_a_grid_that_makes_no_sense(grid: Any, says: str) -> None:
+def test_invalid_grids_are_refused(grid: Any, says: str) -> None:
     with pytest.raises(ModelError, match=says):
         search(model(), *TRAIN, grid)
 
 
 @pytest.mark.parametrize("seconds", [-1, float("nan"), "long", True])
-def test_a_time_that_makes_no_sense(seconds: Any) -> None:
+def test_invalid_seconds_are_refused(seconds: Any) -> None:
     with pytest.raises(ModelError, match="`seconds` must be a non-negative number"):
         search(model(), *TRAIN, {"c2": [1.0]}, seconds=seconds)
 

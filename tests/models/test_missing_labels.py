@@ -36,7 +36,7 @@ def hidden(y: list[list[str]], share: float, seed: int = 0) -> Y:
 
 
 @pytest.mark.parametrize("model", MODELS, ids=str)
-def test_what_is_known_is_learned(model: Any) -> None:
+def test_known_labels_are_learned(model: Any) -> None:
     X, y = noisy(np.random.default_rng(0), 600, 0.0)
     unseen, gold = noisy(np.random.default_rng(1), 200, 0.0)
     learned = copy.deepcopy(model).fit(X, hidden(y, 0.5))
@@ -100,12 +100,12 @@ def test_all_ways_to_say_missing(gap: Any) -> None:
     assert ours.fingerprint_ == theirs.fingerprint_
 
 
-def test_what_is_no_label_and_not_missing() -> None:
+def test_invalid_labels_are_not_missing_labels() -> None:
     with pytest.raises(LabelError, match="a label is not a name; got 3"):
         CRF().fit([[["a"], ["b"]]], [["A", 3]])  # type: ignore[list-item]
 
 
-def test_the_development_set_counts_what_is_known() -> None:
+def test_the_development_set_counts_known_labels() -> None:
     X, y = noisy(np.random.default_rng(0), 200, 0.0)
     gaps: Y = [[labels[0], None, None, None, None] for labels in y]
     model = CRF(c2=0.1).fit(X, y, dev=(X, gaps))
@@ -272,7 +272,7 @@ def data(tmp_path: Path) -> Path:
     return tmp_path / "train.txt"
 
 
-def test_train_tells_what_is_missing(run: Cli, data: Path, tmp_path: Path) -> None:
+def test_train_reports_missing_labels(run: Cli, data: Path, tmp_path: Path) -> None:
     model = tmp_path / "m.bridle"
     told = run.ok("train", data, "-o", model, "--features", "word[0]").stderr
     assert "3 of 10 tokens have no label (? or null); training uses the others; 1 sequences have no label" in told

@@ -161,7 +161,7 @@ def test_every_check_is_run_or_done_here_or_has_its_reason() -> None:
     assert len(run) >= 25
 
 
-def test_what_scikit_learn_is_told() -> None:
+def test_tags_for_scikit_learn() -> None:
     tags = get_tags(CRF())
     assert tags.estimator_type is None and tags.target_tags.required
     assert not tags.input_tags.two_d_array, "its checks of arrays do not apply, and it leaves them out by itself"

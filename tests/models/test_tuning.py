@@ -124,7 +124,7 @@ def test_a_model_file_keeps_the_comparison(tmp_path: Path) -> None:
     assert again.fingerprint_ == model.fingerprint_
 
 
-def test_tuning_that_makes_no_sense_is_refused() -> None:
+def test_impossible_tuning_is_refused() -> None:
     head = Tuning(0.0, 0.1, (Trial(0.0, 0.1, 0.5, 0.5, 0.5, 0.5, 9, 0.1),), 4, 40, "done").to_dict()
     assert Tuning.restored(json.loads(json.dumps(head))).c2 == 0.1
     for wrong in ({"c2": -1.0}, {"c2": "x"}, {"folds": 1.5}, {"why": None}, {"trials": [{"c1": 0}]}, {"more": 1}):

@@ -47,7 +47,7 @@ def test_mean_and_deviation_are_of_the_folds() -> None:
 
 
 def test_a_type_counts_in_the_folds_where_it_occurs() -> None:
-    """Only one fold has the label Z, which nobody can learn from the others; it is no zero in the other folds."""
+    """Only one fold has the label Z, which the others do not teach; the other folds do not count it as zero."""
     data = [*X, ["strange"]], [*Y, ["B-Z"]]
     found = cross_validate(LocalTagger(features=["word[0]"], iterations=2), *data, folds=3, rules=["forbid Z"])
     assert [fold.plain.by_type["Z"].gold for fold in found.folds if "Z" in fold.plain.by_type] == [1]
@@ -85,7 +85,7 @@ def test_equal_sequences_are_in_one_fold() -> None:
         ({"y": Y[:9]}, LabelError, "y and X differ in length"),
     ],
 )
-def test_what_makes_no_sense_is_said(change: dict[str, Any], error: type[Exception], says: str) -> None:
+def test_invalid_arguments_are_refused(change: dict[str, Any], error: type[Exception], says: str) -> None:
     with pytest.raises(error, match=says):
         cross_validate(LocalTagger(features=["word[0]"]), **{"X": X, "y": Y, **change})
 

@@ -13,7 +13,7 @@ number of threads gives the same bits.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import pairwise
 
 import numpy as np
@@ -49,7 +49,7 @@ class Objective:
         self._sequences = [(low, high) for low, high in pairwise(cuts) if low < high] or [(0, 0)]
         self._counts = np.zeros((len(self._sequences), slots))  # the kernels leave what belongs to bundles at 0
         self._bigrams = np.empty((len(self._sequences), bigrams))
-        self._edges = None if task.edges is None else _Edges(task, len(self._sequences), threads)
+        self._edges = None if task.edges is None else _Edges(task.edges, task, len(self._sequences))
         self._gradient, self._gold = np.empty(self.size), np.zeros(self.size)
         counts, (_, pair, edges) = np.zeros(slots), self.parts(self._gold)
         self._bundles.gold(counts, pair)
@@ -76,28 +76,27 @@ class Objective:
     def __call__(self, w: Vector) -> tuple[float, Vector]:
         """Compute the loss and its gradient, in a buffer that the next call overwrites."""
         _, pair, edge_weights = self.parts(w)
-        self._weights[: self._cut] = w[: self._cut]
-        over_parts(
-            lambda low, high, _: self._bundles.extend(self._weights, low, high),
-            _cut(len(self._bundles), self._threads),
-            self._threads,
-        )
-        if self._edges is not None and edge_weights is not None:
-            self._edges.prepare(edge_weights)
+        edges, weights = self._edges, self._weights
+        weights[: self._cut] = w[: self._cut]
+        self._over(len(self._bundles), lambda low, high: self._bundles.extend(weights, low, high))
+        if edges is not None and edge_weights is not None:
+            native, *buffers = edges.native, edges.factor, edges.spread
+            self._over(edges.size, lambda low, high: native.prepare(edge_weights, low, high, *buffers))
         places = {part: k for k, part in enumerate(self._sequences)}
 
         def expect(low: int, high: int, stop: _native.Stop) -> float:
-            counts, bigrams = self._counts[places[low, high]], self._bigrams[places[low, high]]
+            part = places[low, high]
+            counts, bigrams = self._counts[part], self._bigrams[part]
             counts[: self._cut] = 0
             bigrams.fill(0)
-            square = self._square(bigrams)
-            if self._edges is not None:
-                part = places[low, high]
-                return self._edges.expected(self._weights, pair, part, low, high, counts, square, stop, self._cost)
-            return self._bundles.expected(self._weights, pair, low, high, counts, square, stop, self._cost)
+            rest = low, high, counts, self._square(bigrams)
+            if edges is None or edge_weights is None:
+                return self._bundles.expected(weights, pair, *rest, stop, self._cost)
+            edges.counts[part].fill(0)
+            table = pair, edge_weights, edges.factor, edges.spread
+            return edges.native.expected(self._bundles, weights, *table, *rest, edges.counts[part], stop, self._cost)
 
-        log_z = sum(over_parts(expect, self._sequences, len(self._sequences)))
-        loss = log_z
+        loss = sum(over_parts(expect, self._sequences, len(self._sequences)))
         state, bigrams = slice(0, self._cut), slice(self._cut, self._edge_cut)
         sums_of = [(state, self._counts[:, state]), (bigrams, self._bigrams)]
         if self._edges is not None:
@@ -110,63 +109,19 @@ class Objective:
         self._gradient[self.pinned] = 0
         return loss, self._gradient
 
+    def _over(self, count: int, work: Callable[[int, int], None]) -> None:
+        """Call work(low, high) for parts of 0 .. count, in threads."""
+        at = [count * k // self._threads for k in range(self._threads + 1)]
+        over_parts(lambda low, high, _: work(low, high), list(pairwise(at)), self._threads)
+
 
 class _Edges:
-    """Label bigrams together with the text: weights for the kernels, and expected counts."""
+    """Buffers of label bigrams together with the text."""
 
-    def __init__(self, task: Task, parts: int, threads: int) -> None:
-        assert task.edges is not None and task.encoded.edges is not None
-        self._native, self._bundles, self._threads = task.edges, task.bundles, threads
-        self._n_attributes = task.encoded.edges.size
-        self._weights: Vector = np.zeros(task.n_edges)
-        self._factor, self._spread = np.empty(task.n_edges), np.empty(self._n_attributes)
-        self.counts = np.empty((parts, task.n_edges))  # of each part of the sequences
-
-    def prepare(self, weights: Vector) -> None:
-        """Take these weights."""
-        self._weights = weights
-        over_parts(
-            lambda low, high, _: self._native.prepare(weights, low, high, self._factor, self._spread),
-            _cut(self._n_attributes, self._threads),
-            self._threads,
-        )
-
-    def expected(
-        self,
-        weights: Array,
-        pair: Vector | None,
-        part: int,
-        low: int,
-        high: int,
-        counts: Vector,
-        bigrams: Vector | None,
-        stop: _native.Stop,
-        cost: Vector | None,
-    ) -> float:
-        """Add the expected counts of the sequences low .. high-1; return the sum of their log Z."""
-        into = self.counts[part]
-        into.fill(0)
-        return self._native.expected(
-            self._bundles,
-            weights,
-            pair,
-            self._weights,
-            self._factor,
-            self._spread,
-            low,
-            high,
-            counts,
-            bigrams,
-            into,
-            stop,
-            cost,
-        )
-
-
-def _cut(count: int, parts: int) -> list[tuple[int, int]]:
-    """Cut 0 .. count into parts of about the same size."""
-    at = [count * k // parts for k in range(parts + 1)]
-    return list(pairwise(at))
+    def __init__(self, native: _native.Edges, task: Task, parts: int) -> None:
+        self.native, self.size = native, 0 if task.encoded.edges is None else task.encoded.edges.size
+        self.factor, self.spread = np.empty(task.n_edges), np.empty(self.size)  # that `prepare` of the kernels fills
+        self.counts = np.empty((parts, task.n_edges))  # expected ones, of each part of the sequences
 
 
 class Likelihood:
