@@ -89,7 +89,7 @@ class Impact:
         numbers = {"relaxed": self.relaxed, "unproved": self.unproved, "unanswered": self.unanswered}
         return {
             **_fields(self),
-            **{name: [ids[b] for b in some] for name, some in numbers.items()},
+            **{name: [ids[b] for b in listed] for name, listed in numbers.items()},
             "rules": [{**_fields(rule), "rule": str(rule.rule)} for rule in self.rules],
             "changes": [{"id": ids[change.sequence], **_fields(change)} for change in self.changes],
         }

@@ -106,9 +106,9 @@ def _print_trellis(trellis: Trellis, console: Console, show: Show) -> None:
         return
     margin = max(cell_len(_fit(name)) for name in (*trellis.labels, "rules")) + 2
     widths = [_width(trellis, c) for c in chosen]
-    for some in panels(widths, console.width - margin):
+    for panel in panels(widths, console.width - margin):
         console.print()
-        for line in _block(trellis, [chosen[k] for k in some], [widths[k] for k in some], margin):
+        for line in _block(trellis, [chosen[k] for k in panel], [widths[k] for k in panel], margin):
             line.rstrip()
             console.print(line, no_wrap=True, overflow="crop", highlight=False)
     legend = ["[ ] with rules", *(["( ) without rules"] if trellis.changed else []), f"numbers: {trellis.means}, %"]
@@ -123,27 +123,27 @@ def _width(trellis: Trellis, column: Column) -> int:
     return 8 if b - a > 1 else max(cell_len(_fit(trellis.tokens[a])), 5) + 2
 
 
-def _block(trellis: Trellis, some: list[Column], widths: list[int], margin: int) -> list[Text]:
-    """The lines of some columns."""
-    shown = [a for a, b in some if b - a == 1]
+def _block(trellis: Trellis, columns: list[Column], widths: list[int], margin: int) -> list[Text]:
+    """The lines of columns columns."""
+    shown = [a for a, b in columns if b - a == 1]
     labels, changed = rows(trellis, shown), trellis.changed
     head = Text(" " * margin)
-    for (a, b), w in zip(some, widths, strict=True):
+    for (a, b), w in zip(columns, widths, strict=True):
         gap = b - a > 1
         text = f"..{b - a}.." if gap else _fit(trellis.tokens[a])
         head.append(_right(text, w), "dim" if gap else "bold yellow" if a in changed else "bold")
     lines = [head]
     for y in labels:
         line = Text(_left(trellis.labels.names[y], margin))
-        for (a, b), w in zip(some, widths, strict=True):
+        for (a, b), w in zip(columns, widths, strict=True):
             text, style = ("", "") if b - a > 1 else _cell(trellis, a, y)
             line.append(_right(text, w), style)
         lines.append(line)
     if trellis.gold is not None:
-        lines.append(_foot("gold", {t: trellis.gold[t] for t in shown}, some, widths, margin))
+        lines.append(_foot("gold", {t: trellis.gold[t] for t in shown}, columns, widths, margin))
     notes = {t: ",".join(map(str, trellis.notes_at(t))) or "*" for t in shown if t in changed or trellis.notes_at(t)}
     if notes:
-        lines.append(_foot("rules", notes, some, widths, margin))
+        lines.append(_foot("rules", notes, columns, widths, margin))
     if missing := left_out(trellis, labels):
         lines.append(_text(missing, "dim"))
     return lines
@@ -160,9 +160,9 @@ def _cell(trellis: Trellis, t: int, y: int) -> tuple[str, str]:
     return (f"{percent} ", "dim") if share >= FAINT else ("", "")
 
 
-def _foot(name: str, texts: dict[int, str], some: list[Column], widths: list[int], margin: int) -> Text:
+def _foot(name: str, texts: dict[int, str], columns: list[Column], widths: list[int], margin: int) -> Text:
     line = Text(_left(name, margin), "dim")
-    for (a, _), w in zip(some, widths, strict=True):
+    for (a, _), w in zip(columns, widths, strict=True):
         line.append(_right(_fit(texts.get(a, ""), w - 1), w))
     return line
 

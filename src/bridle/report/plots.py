@@ -16,9 +16,9 @@ _NAMED = 8  # curves that get a name and a colour of their own: the longest, whi
 
 def draw_bars(path: str | Path, bars: Sequence[tuple[str, float]], label: str) -> None:
     """Draw (name, length) pairs, the first on top. The suffix of the file is the format."""
-    what = f"cannot draw {path} without Matplotlib"
-    drawing = needed("matplotlib.figure", "plot", what, FileError)
-    canvas = needed("matplotlib.backends.backend_agg", "plot", what, FileError)
+    purpose = f"cannot draw {path} without Matplotlib"
+    drawing = needed("matplotlib.figure", "plot", purpose, FileError)
+    canvas = needed("matplotlib.backends.backend_agg", "plot", purpose, FileError)
     bars = bars[::-1]
     figure = drawing.Figure(figsize=(9, 1.2 + 0.28 * len(bars)), layout="constrained")
     canvas.FigureCanvasAgg(figure)
