@@ -12,7 +12,7 @@ import pytest
 from bridle import ModelError, RuleError, rules
 from bridle.learn import TunedRules, tune_rules
 from bridle.rules import Soft
-from tests.learn.test_relative import data, exact, model
+from tests.learn.test_fitted import data, exact, model
 
 WRITTEN = """present TITLE
 exactly 1 segment of DATE  [penalty 1]
