@@ -60,7 +60,7 @@ def path_of(name: str, value: Any) -> Path | None:
 
 
 def check_callable(name: str, value: Any, wanted: str) -> None:
-    """Raise `ModelError` if a function that reports progress cannot be called; None is no function."""
+    """Raise `ModelError` if a function that reports progress is neither callable nor None."""
     if value is not None and not callable(value):
         raise ModelError(f"{name} cannot be called", got=shown(value), wanted=wanted)
 
