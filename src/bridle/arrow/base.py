@@ -78,11 +78,11 @@ class TableFunction:
         raise NotImplementedError
 
     def _needed(self) -> list[str]:
-        """What is read of a table, by the names that the model and the rules have for it; the main column first."""
+        """List the columns to read, by the names that the model and the rules have for them; the main one first."""
         raise NotImplementedError
 
     def _usual(self, name: str) -> Sequence[str]:
-        """What tables call a column besides its own name."""
+        """Return names that tables use for a column besides its own."""
         return ()
 
     def _wanted(self, name: str, column: str, kind: Any) -> str | None:
@@ -98,11 +98,11 @@ class TableFunction:
         return None
 
     def _is_text(self, schema: Any) -> bool:
-        """Do tokens come from a text, so that spans can say where they are in it?"""
+        """Check whether tokens come from a text, so that spans can say where they are in it."""
         return False
 
     def _inputs(self, schema: Any) -> dict[str, str]:
-        """Which columns of a table are read, by what they are for; an error if one is missing or cannot work."""
+        """Return the columns to read, by their purpose; raise `FeatureError` if one is missing or cannot work."""
         needed, decoder = self._needed(), self._decoder()
         columns = {needed[0]: self.columns} if isinstance(self.columns, str) else self.columns or {}
         if unknown := [name for name in columns if name not in (*needed, GIVEN)]:
@@ -362,7 +362,7 @@ class LoadedModel:
 
     @cached_property
     def tokens(self) -> Tokens:
-        """How text is split: as the training data was."""
+        """Say how to split text: as the training data was."""
         return tokens_noted(self.tagger.notes_, templates_of(self.tagger.features_).vocabulary)
 
     def decoder(self, rules: Sequence[Rule], options: Mapping[str, Any]) -> Decoder:

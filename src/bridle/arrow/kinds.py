@@ -99,7 +99,7 @@ def as_table(data: Any, *, wanted: Collection[str] | None = None, column: str = 
 
 
 def _names(data: Any) -> list[str]:
-    """What a class and its bases are called: package.Class, whatever module they are in."""
+    """Name a class and its bases: package.Class, whatever module they are in."""
     return [f"{kind.__module__.split('.')[0]}.{kind.__name__}" for kind in type(data).__mro__]
 
 
@@ -193,7 +193,7 @@ def _of_mapping(pa: Any, data: Mapping[str, Any], wanted: Collection[str] | None
 
 
 def _of_lazy_batch(pa: Any, batch: Any, wanted: Collection[str] | None) -> tuple[Any, Back]:
-    """What `datasets` pass to functions: rows of their Arrow table, decoded when somebody looks at them.
+    """Convert a batch of `datasets`: rows of their Arrow table, which are decoded when they are used.
 
     They take an Arrow table back, and should get one. In lists, a column of errors has no type until there is one.
     """
@@ -257,7 +257,7 @@ def _alone(pa: Any, cell: Any) -> Any:
 
 
 def _fits(pa: Any, kind: Any, other: Any) -> bool:
-    """Is a cell of this type one of the other too: equal, null, or a list that is empty?"""
+    """Check whether a cell of this type has the other one too: equal, null, or an empty list."""
     if pa.types.is_list(kind) and pa.types.is_list(other):
         return _fits(pa, kind.value_type, other.value_type)
     return bool(kind in (other, pa.null()))

@@ -68,17 +68,17 @@ class Format:
 
     @classmethod
     def looks_like(cls, head: str) -> bool:
-        """Can a file that begins like this have this format? `head` ends with a complete line if the file continues."""
+        """Check whether a file that begins like this can have this format. `head` has complete lines."""
         return False
 
     @classmethod
     def surely(cls, head: str) -> bool:
-        """Does a file that begins like this have this format, even if plain text or another format is expected?"""
+        """Check whether a file that begins like this has this format even if another one is expected."""
         return False
 
     @classmethod
     def misfit(cls, head: str) -> str:
-        """Why a file that begins like this does not have this format: a sentence, or ""."""
+        """Return a sentence that says why a file that begins like this does not have this format, or ""."""
         return ""
 
     # A format has one reader: `read`, or `blocks` if a kernel reads it.
@@ -267,7 +267,7 @@ def other_format(line: str) -> dict[str, Any]:
 
 
 def are_labels(values: Sequence[str], layout: Literal["lines", "blocks"]) -> bool:
-    """Are the last words of some lines labels, instead of words of a text?
+    """Check whether the last words of lines are labels, instead of words of a text.
 
     layout: "blocks" if empty lines separate sequences; then labels in lower case are recognised too, if they repeat.
     """
@@ -285,7 +285,7 @@ def unpacked_name(path: str) -> str:
 
 
 def has_suffix(path: str) -> bool:
-    """Does the suffix of a file determine its format? That of a folder does not."""
+    """Check whether the suffix of a file determines its format; that of a folder does not matter."""
     suffix = Path(unpacked_name(path)).suffix.lower()
     return any(suffix in kind.suffixes for kind in _FORMATS.values()) or Path(path).is_dir()
 
@@ -321,7 +321,7 @@ def lacks_column(
 
 
 def names_columns(head: str) -> bool:
-    """Does a file begin with column names separated by TABs, including one for tokens and one for labels?"""
+    """Check whether a file begins with column names separated by TABs, with one for tokens and one for labels."""
     cells = {cell.strip().lower() for cell in head.lstrip("\n").partition("\n")[0].split("\t")}
     return bool(cells & _TOKENS) and bool(cells & _LABELS)
 

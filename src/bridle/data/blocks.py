@@ -197,14 +197,14 @@ def with_gaps(column: Column, missing: str | None) -> Column:
 
 
 def label_parts(outcomes: Outcomes, n: int) -> tuple[Any, ...]:
-    """What a kernel reads of the labels of the first n sequences: each name once, and which of them each token has."""
+    """Return the labels of the first n sequences for a kernel: each name once, and the one that each token has."""
     names, rows = Texts.of(outcomes.label_set.names), outcomes.offsets[: n + 1]
     known = outcomes.labelled[:n].view(np.uint8)
     return rows.astype(np.int64), known, names.offsets, None, names.data, outcomes.ids[: rows[-1]]
 
 
 def parts_of(column: Column, n: int) -> tuple[Any, ...]:
-    """What a kernel reads of the first n rows of a column: offsets of rows, rows that are there, offsets of strings,
+    """Return the first n rows of a column for a kernel: offsets of rows, rows that are there, offsets of strings,
     strings that are there, bytes, and which string each value is, if there are fewer strings than values."""
     texts = column.texts if isinstance(column.texts, Texts) else Texts.of(column.texts)
     rows = column.offsets[: n + 1]
@@ -214,7 +214,7 @@ def parts_of(column: Column, n: int) -> tuple[Any, ...]:
 
 
 def filled(column: Column, missing: str | None, tokens: Column) -> Column:
-    """The same with `missing`, if there is such a text, in place of missing ones, and "_" where there is no column."""
+    """Put `missing`, if there is such a text, in place of missing strings, and "_" where there is no column."""
     if column.known is not None and column is not tokens:
         lists = [column.row(row) for row in range(len(column))]
         sizes = np.diff(tokens.offsets).tolist()

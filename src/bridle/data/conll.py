@@ -200,7 +200,7 @@ class Conll(Format):
 
 
 def _plain(rows: list[tuple[str, ...]], lines: list[str], between: str) -> bool:
-    """Are all cells clearly valid? For most sequences they are, and need no check one by one."""
+    """Check whether all cells are clearly valid, so that most sequences need no check cell by cell."""
     text, n, width = "\n".join(lines), len(lines), len(rows[0]) if rows else 0
     odd = any(mark in text for mark in ("\t" if between == " " else " ", "\r", "\0"))
     counts = text.count("\n"), text.count(between)
@@ -246,9 +246,7 @@ class Conllu(Conll):
         rows = [line.split("\t") for line in head.split("\n") if line.strip() and not line.startswith("#")]
         return bool(rows) and all(len(row) == len(NAMES) and row[0][:1].isdecimal() for row in rows)
 
-    @classmethod
-    def surely(cls, head: str) -> bool:
-        return cls.looks_like(head)
+    surely = looks_like
 
     def lines(self, example: Example) -> Iterable[str]:
         """Columns that the sequence does not have are "_"; the labels are in the column `label`."""
@@ -352,7 +350,7 @@ class _File:
         self.builder.extend(count, pieces, self.window.places(places))
 
     def _numbered(self, values: list[Column], above: Column, places: Any) -> tuple[list[Column], Column, Any]:
-        """Leave out lines whose id is no number: a range of tokens, or an empty one."""
+        """Leave out lines whose id is not a number: a range of tokens, or an empty one."""
         numbers = cast(Texts, values[self.number].texts)
         others = np.concatenate([[0], np.cumsum((numbers.data < ord("0")) | (numbers.data > ord("9")))])
         are_tokens = (np.diff(others[numbers.offsets]) == 0) & (np.diff(numbers.offsets) > 0)
@@ -396,7 +394,7 @@ class _File:
 
     @property
     def _needs_labels(self) -> bool:
-        """Does it depend on the labels so far whether a line is a comment?"""
+        """Check whether the labels so far decide if a line is a comment."""
         return not self.tab and self.at >= 0 and self.format.comment == "auto"
 
     def _catch_up(self) -> None:
@@ -502,7 +500,7 @@ class _File:
         return first, rows
 
     def is_comment(self, number: int, line: str, tab: bool, width: int, seen: set[str]) -> bool:
-        """Is a line with the prefix, at the beginning of a sequence, a comment? `seen`: labels of tokens."""
+        """Check whether a line with the prefix, above a sequence, is a comment. `seen`: labels of tokens."""
         if self.format.comment != "auto" or len(fields := _cut(line, tab)) != width:
             return True
         if tab or fields[self.at] in seen:
@@ -575,7 +573,7 @@ class _File:
 
 
 def _widths(head: str) -> dict[int, int]:
-    """How many columns the lines of tokens have, by their numbers."""
+    """Count the columns of the lines of tokens, by their numbers."""
     tokens = _tokens(head).items()
     return {number: len(line.split("\t") if "\t" in line else line.split()) for number, line in tokens}
 

@@ -368,7 +368,7 @@ def _status_fields(outcomes: Outcomes, n: int, layout: Layout) -> list[tuple[Any
 
 
 def _record_fields(outcomes: Outcomes, n: int) -> list[tuple[Any, ...]]:
-    """What `Decoding.to_dict` says, field by field."""
+    """Return the entries of `Decoding.to_dict`, field by field."""
     records = [outcomes.record(row) for row in range(n)]
     names = dict.fromkeys(name for record in records for name in record)
     texts = {name: [_json(record[name]) if name in record else None for record in records] for name in names}

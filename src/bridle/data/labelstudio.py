@@ -183,7 +183,7 @@ class LabelStudio(Standoff):
 
 
 def _is_brief(value: Any) -> bool:
-    """Are these the values of regions?"""
+    """Check whether these are the values of regions."""
     return (
         isinstance(value, list)
         and bool(value)

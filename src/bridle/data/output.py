@@ -170,7 +170,7 @@ class _Kept:
         self.write, self.flush, self.closed = file.write, file.flush, False
 
     def close(self) -> None:
-        """It stays open."""
+        """Leave the file open."""
 
 
 @contextmanager

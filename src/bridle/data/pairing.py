@@ -102,7 +102,7 @@ def check_tokens(gold: Example, predicted: Example, following: Iterable[Example]
 
 @dataclass(frozen=True)
 class Style:
-    """How labels are written: under a scheme ("IO": I-PER, None: PER), and with types or without (a bare B)."""
+    """The spelling of labels: under a scheme ("IO": I-PER, None: PER), and with types or without (a bare B)."""
 
     scheme: Scheme | None
     typed: bool = True

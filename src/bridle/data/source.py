@@ -12,7 +12,7 @@ import stat
 import sys
 import zlib
 from codecs import IncrementalDecoder, getincrementaldecoder
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
@@ -70,6 +70,7 @@ class Source:
             raise self.unreadable(error) from None
         self.codec = next((codec for mark, codec in _MARKS.items() if head.startswith(mark)), None)
         # what has come in through a pipe is handed on at once; gzip gives its pieces too small for that
+        self._grab: Callable[[int], bytes]
         self._grab = self.raw.read1 if self.codec is None else self._unpacked(self.codec).read
         self.is_plain = self.codec is None and self.total is not None
 
@@ -85,7 +86,7 @@ class Source:
         return cast(IO[bytes], pa.CompressedInputStream(pa.PythonFile(self.raw, mode="r"), codec))
 
     def _may_be_padded(self) -> bool:
-        """May there be zeros behind the gzipped data, which PyArrow does not skip?"""
+        """Check whether zeros may follow the gzipped data, which PyArrow does not skip."""
         if self.total is None:
             return False
         self.raw.seek(-len(_ZEROS), os.SEEK_END)
@@ -138,7 +139,7 @@ class Source:
         self.changed[what] = self.changed.get(what, 0) + 1
 
     def done(self) -> int:
-        """How many bytes have been read."""
+        """Return the number of bytes that have been read."""
         return self._done
 
     def reached(self, share: float) -> None:
@@ -172,7 +173,7 @@ class Source:
 
     def skip(self, size: int, lines: int) -> int:
         """Leave out bytes; the number of lines up to there, or -1 if it is not known. lines: up to here."""
-        if self.is_plain and size >= len(self._ahead):
+        if self.is_plain and self.total is not None and size >= len(self._ahead):
             at = self.raw.tell() - len(self._ahead) + size
             if at > self.total:
                 raise self.shorter(f"{self.total:,} bytes", f"at least {at:,}")

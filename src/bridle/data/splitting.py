@@ -100,7 +100,7 @@ _DUPLICATES = ("keep", "together")
 
 
 def duplicates_across(examples: Sequence[Example], parts: Mapping[str, Sequence[int]]) -> dict[str, int]:
-    """How many sequences of each part have the same tokens as a sequence of another part."""
+    """Count the sequences of each part that have the same tokens as a sequence of another part."""
     where: dict[Hashable, set[str]] = {}
     for name, part in parts.items():
         for b in part:
@@ -159,7 +159,7 @@ def _spaces(shares: Sequence[float], count: int) -> list[int]:
 
 
 def _wants(shares: Sequence[float], count: int) -> list[float]:
-    """How many of `count` units with a label each part should get: its share, but at least one if there are enough."""
+    """Divide `count` units with a label among the parts by their shares, at least one each if there are enough."""
     wants = [share * count for share in shares]
     if count < len(shares):
         return wants

@@ -127,7 +127,7 @@ class Standoff(Format):
             yield Segment(first, end, span.label)
 
     def checked(self, text: str, spans: Iterable[Span], places: Sequence[int] | None = None) -> Iterator[Span]:
-        """The same spans, in characters of the text; raises if one is not valid. places: if they are already known."""
+        """Yield spans in characters of the text; raise `FileError` if one is not valid. places: if already known."""
         places = self.places(text) if places is None else places
         for span in spans:
             start, end, label = span[:3]
@@ -242,7 +242,7 @@ def _labels(names: frozenset[str], scheme: Scheme) -> Labels:
 
 
 def _covers(text: str, span: Span, quote: str) -> bool:
-    """Does a span match its text, apart from white space and line breaks, which tools write in different ways?"""
+    """Check whether a span matches its text, apart from white space, which tools write in different ways."""
     if span.end - span.start > 2 * len(quote) + 100:  # so that no more is compared than the file has
         return False
     covered = text[span.start : span.end]

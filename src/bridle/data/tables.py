@@ -34,11 +34,11 @@ class Part(io.RawIOBase):
         self.file, self.begin, self.end, self.at = file, begin, end, 0
 
     def readable(self) -> bool:
-        """It is."""
+        """Return True."""
         return True
 
     def seekable(self) -> bool:
-        """It is."""
+        """Return True."""
         return True
 
     def tell(self) -> int:
@@ -66,7 +66,7 @@ def _types() -> Any:
 
 
 def is_null(kind: Any) -> bool:
-    """Is a column of this type empty?"""
+    """Check whether a column of this type is empty."""
     return bool(_types().is_null(kind))
 
 
@@ -82,17 +82,17 @@ def _is_list(kind: Any) -> bool:
 
 
 def is_strings(kind: Any) -> bool:
-    """Is it a type of lists of strings? Lists that are all empty may have the type null."""
+    """Check whether this is a type of lists of strings. Lists that are all empty may have the type null."""
     return _is_list(kind) and (_is_text(kind.value_type) or is_null(kind.value_type))
 
 
 def is_integers(kind: Any) -> bool:
-    """Is it a type of lists of integers?"""
+    """Check whether this is a type of lists of integers."""
     return _is_list(kind) and bool(_types().is_integer(kind.value_type))
 
 
 def is_plain(kind: Any, depth: int = 0) -> bool:
-    """Is it text, a number, or a list or struct of these?"""
+    """Check whether this is text, a number, or a list or struct of these."""
     types = _types()
     if depth > _DEEPEST:
         return False

@@ -55,7 +55,7 @@ def id_sum(ids: Any) -> int:
 
 
 def text_sum(ids: Texts) -> int:
-    """The same of ids as texts."""
+    """Sum 64-bit hashes of ids in UTF-8, as `id_sum` does."""
     if not len(ids):
         return 0
     ends = ids.offsets
@@ -102,7 +102,7 @@ def checksum(ids: Any) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """What some rows hold. Counts of different rows can be added."""
+    """Counts of rows, tokens and statuses, with a checksum of ids. Counts of different rows can be added."""
 
     rows: int = 0
     tokens: int = 0
@@ -160,7 +160,7 @@ _TO_LOOK_AT = frozenset({"relaxed", "infeasible", "nothing_found", "error"})
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """What a run has written, on files, Spark or Ray.
+    """The result of a run on files, Spark or Ray.
 
     Attributes
     ----------
@@ -228,7 +228,7 @@ class RunResult:
 
     @property
     def has_bad_rows(self) -> bool:
-        """Is a row relaxed, infeasible or failed, so that somebody should look at it?"""
+        """Check whether a row is relaxed, infeasible or failed."""
         return bool(_TO_LOOK_AT & self.status.keys())
 
 

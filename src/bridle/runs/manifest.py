@@ -81,7 +81,7 @@ class ArrowFolder:
 
 
 class HadoopFolder:
-    """The same in a file system of Hadoop, through a classic session of Spark.
+    """A folder in a file system of Hadoop, through a classic session of Spark.
 
     Spark has no public way to list and delete files; its `_jvm` is what programs use for that.
     """
@@ -189,7 +189,7 @@ def _by_path(head: Head) -> dict[str, str]:
 
 
 def _changed(before: Mapping[str, Any], now: Mapping[str, Any]) -> tuple[str, str]:
-    """What was there before and what there is now of the first name whose value differs, as texts."""
+    """Return the old and the new value of the first name whose value differs, as texts."""
     names = [name for name in {**before, **now} if before.get(name) != now.get(name)]
     if not names:
         return "", ""
@@ -251,7 +251,7 @@ class Shard:
 
 @dataclass(frozen=True)
 class Record:
-    """What a manifest says."""
+    """The content of a manifest."""
 
     head: Head = field(default_factory=dict)  # empty if the process was killed before it was written
     shards: list[Shard] = field(default_factory=list)  # in the order of the input
@@ -259,7 +259,7 @@ class Record:
 
     @property
     def counts(self) -> Counts:
-        """Of all shards."""
+        """Sum the counts of all shards."""
         return sum((shard.counts for shard in self.shards), Counts())
 
     @property

@@ -201,7 +201,7 @@ _REMEMBERED = 100_000  # ids
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a run is.
+    """The progress of a run.
 
     Attributes
     ----------
@@ -443,7 +443,7 @@ class Run:
 
 
 def want_of(*, scores: bool, k: int) -> list[Want]:
-    """What to compute for scores and k best."""
+    """List the results that `tag` must compute for scores and k best."""
     want: list[Want] = ["probabilities"] if scores else []
     return [*want, "k_best"] if k > 1 else want
 

@@ -46,24 +46,24 @@ def is_kind(kind: Any, *names: str) -> bool:
 
 
 def is_text(kind: Any) -> bool:
-    """Does a column of this type hold one text per row?"""
+    """Check whether a column of this type holds one text per row."""
     if is_kind(kind, "dictionary"):
         kind = kind.value_type
     return is_kind(kind, "string", "large_string", "string_view")
 
 
 def is_list(kind: Any) -> bool:
-    """Does a column of this type hold a list per row?"""
+    """Check whether a column of this type holds a list per row."""
     return is_kind(kind, "list", "large_list", "fixed_size_list", "list_view", "large_list_view")
 
 
 def is_texts(kind: Any) -> bool:
-    """Does a column of this type hold a list of texts per row? If all are empty, it may be of null."""
+    """Check whether a column of this type holds a list of texts per row. If all are empty, it may be of null."""
     return is_kind(kind, "null") or (is_list(kind) and (is_text(kind.value_type) or is_kind(kind.value_type, "null")))
 
 
 def is_object(kind: Any) -> bool:
-    """Does a column of this type hold names with values: a struct, a map, or JSON?"""
+    """Check whether a column of this type holds names with values: a struct, a map, or JSON."""
     return is_kind(kind, "struct", "map", "null") or is_text(kind)
 
 

@@ -99,7 +99,7 @@ class Outcomes:
         return segments_of(self.label_set, self.ids, self.offsets)
 
     def record(self, row: int, *, rounded: bool = True) -> dict[str, Any]:
-        """What is known of a sequence besides its labels, as JSON has it: `Decoding.to_dict` and what was wanted."""
+        """Return the results of a sequence except its labels, as JSON: `Decoding.to_dict` and what was wanted."""
         if row in self.decodings.errors:
             return {"error": str(self.errors[row])}
         record = self.decodings[row].to_dict(_sentence)
@@ -331,7 +331,7 @@ def _column(block: Block, features: Features | None, row: int, name: str) -> Seq
 
 
 def _without_rows(batch: Lattices | None, errors: dict[int, BridleError], decoder: Decoder) -> Lattices:
-    """The same scores, with empty sequences in place of those that have errors, or other labels than the decoder."""
+    """Replace sequences that have errors, or other labels than the decoder, by empty ones."""
     if batch is None:
         wanted = "a model, or a block with scores"
         raise FeatureError("there is no model to score the sequences", got="a block of texts, and None", wanted=wanted)
