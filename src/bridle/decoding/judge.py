@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from bridle.decoding.result import Decoding
 from bridle.lattice import Lattice
@@ -93,32 +93,10 @@ def check(
     return judge(rules, counts, lattice.score(decoding.ids), decoding, tolerance)
 
 
-class Claim(Protocol):
-    """An answer, as far as the judge looks at it."""
-
-    @property
-    def score(self) -> float: ...
-    @property
-    def penalty(self) -> float: ...
-    @property
-    def violated(self) -> list[tuple[Rule, int]]: ...
-    @property
-    def bound(self) -> float: ...
-    @property
-    def status(self) -> str: ...
-    @property
-    def optimal(self) -> bool: ...
-
-
 def judge(
-    rules: Sequence[Rule],
-    counts: list[int],
-    total: float,
-    claim: Claim,
-    tolerance: float,
-    complaints: Sequence[str] = (),
+    rules: Sequence[Rule], counts: list[int], total: float, claim: Any, tolerance: float, complaints: Sequence[str] = ()
 ) -> Verdict:
-    """Judge an answer whose labels or spans score `total` and violate each rule so often."""
+    """Judge a claim (a decoding or a selection) whose labels or spans score `total` and violate each rule so often."""
     penalty = sum(rule.cost(count) for rule, count in zip(rules, counts, strict=True) if isinstance(rule, Soft))
     score, wrong = total - penalty, list(complaints)
     near = tolerance * max(1.0, abs(score))

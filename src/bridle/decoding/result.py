@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from bridle.decoding.decoder import Decoder
     from bridle.lattice import Lattice
 
+Row = TypeVar("Row")
 Status = Literal["optimal", "limit", "relaxed", "infeasible", "nothing_found", "error"]
 _NAMES: dict[int, Status] = {
     OPTIMAL: "optimal",
@@ -197,7 +199,28 @@ class Unanswered:
         return tuple(getattr(self.error, "clash", ()))
 
 
-class Decodings(Sequence[Decoding]):
+class PackedRows(Sequence[Row], ABC):
+    """A sequence whose rows are made from packed arrays when they are indexed."""
+
+    @abstractmethod
+    def _row(self, k: int) -> Row: ...
+
+    @overload
+    def __getitem__(self, k: int) -> Row: ...
+    @overload
+    def __getitem__(self, k: slice) -> list[Row]: ...
+    def __getitem__(self, k: int | slice) -> Row | list[Row]:
+        if isinstance(k, slice):
+            return [self._row(i) for i in range(*k.indices(len(self)))]
+        if not -len(self) <= k < len(self):
+            raise IndexError(f"sequence {k} of {len(self)}")
+        return self._row(k % len(self))
+
+    def __iter__(self) -> Iterator[Row]:
+        return map(self._row, range(len(self)))
+
+
+class Decodings(PackedRows[Decoding]):
     """The decodings of a batch, in order. They are packed arrays; a `Decoding` is created when you index them.
 
     Attributes
@@ -310,16 +333,7 @@ class Decodings(Sequence[Decoding]):
         padded[(at >= begin[:, None]) & (at < (begin + sizes)[:, None])] = np.where(self.ids < 0, fill, self.ids)
         return padded
 
-    @overload
-    def __getitem__(self, k: int) -> Decoding: ...
-    @overload
-    def __getitem__(self, k: slice) -> list[Decoding]: ...
-    def __getitem__(self, k: int | slice) -> Decoding | list[Decoding]:
-        if isinstance(k, slice):
-            return [self[i] for i in range(*k.indices(len(self)))]
-        if not -len(self) <= k < len(self):
-            raise IndexError(f"sequence {k} of {len(self)}")
-        k %= len(self)
+    def _row(self, k: int) -> Decoding:
         answers, unanswered = self._answers, self.unanswered.get(k)
         has_labels = unanswered is None and k not in self.errors
         return decoding_of(
@@ -333,9 +347,6 @@ class Decodings(Sequence[Decoding]):
             optimal=bool(self.optimal[k]),
             unanswered=unanswered,
         )
-
-    def __iter__(self) -> Iterator[Decoding]:
-        return (self[k] for k in range(len(self)))
 
     def _stats(self, k: int) -> dict[str, Any]:
         if (stats := self._relaxed.get(k)) is not None:

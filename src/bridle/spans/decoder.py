@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal, overload
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +25,7 @@ from bridle.decoding.problem import (
 )
 from bridle.decoding.result import (
     STATUSES,
+    PackedRows,
     Status,
     clash_seconds,
     infeasible,
@@ -111,7 +113,7 @@ class SpanDecoding:
         return len(self.words)
 
 
-class SpanDecodings(Sequence[SpanDecoding]):
+class SpanDecodings(PackedRows[SpanDecoding]):
     """The decodings of a batch, in order. They are packed arrays; a `SpanDecoding` is created when you index them.
 
     Attributes
@@ -145,16 +147,8 @@ class SpanDecodings(Sequence[SpanDecoding]):
         """The status of each sequence."""
         return np.asarray(STATUSES[self._packed.status])
 
-    @overload
-    def __getitem__(self, k: int) -> SpanDecoding: ...
-    @overload
-    def __getitem__(self, k: slice) -> list[SpanDecoding]: ...
-    def __getitem__(self, k: int | slice) -> SpanDecoding | list[SpanDecoding]:
-        if isinstance(k, slice):
-            return [self[i] for i in range(*k.indices(len(self)))]
-        if not -len(self) <= k < len(self):
-            raise IndexError(f"sequence {k} of {len(self)}")
-        k, p = k % len(self), self._packed
+    def _row(self, k: int) -> SpanDecoding:
+        p = self._packed
         arcs = p.path[p.offsets[k] : p.offsets[k] + p.length[k]]
         stats = p.stats[k] if p.stats else {"rounds": int(p.counters[k, 0]), "states": int(p.counters[k, 1])}
         counts, status = p.violations[k].tolist(), status_of(int(p.status[k]))
@@ -258,8 +252,8 @@ class SpanDecoder:
         return f"SpanDecoder({len(self.labels)} labels, {len(self.rules)} rules, engine={self.plan.engine!r})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        limits = self.limits.time_limit, self.limits.max_states, self.limits.max_memory
-        return _restore, (self.labels, self.rules, self.engine, *limits, self.on_infeasible)
+        make = partial(SpanDecoder, **asdict(self.limits), on_infeasible=self.on_infeasible)
+        return make, (self.labels, self.rules, self.engine)
 
     @property
     def beyond(self) -> tuple[Rule, ...]:
@@ -480,16 +474,3 @@ class SpanDecoder:
             instead="skip",
             seconds=clash_seconds(self.limits, seconds),
         )
-
-
-def _restore(
-    labels: Labels,
-    rules: Sequence[Rule],
-    engine: str,
-    time_limit: float | None,
-    max_states: int | None,
-    max_memory: int,
-    on_infeasible: Literal["raise", "skip"],
-) -> SpanDecoder:
-    limits: dict[str, Any] = {"time_limit": time_limit, "max_states": max_states, "max_memory": max_memory}
-    return SpanDecoder(labels, rules, engine, **limits, on_infeasible=on_infeasible)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -252,15 +253,9 @@ class SpanSelector:
         return f"SpanSelector({len(self.rules)} rules, overlap={self.overlap!r})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        options = {
-            "overlap": self.overlap,
-            "scores": self.scores,
-            "threshold": self.threshold,
-            "on_infeasible": self.on_infeasible,
-            "time_limit": self.limits.time_limit,
-            "max_memory": self.limits.max_memory,
-        }
-        return _restore, (self.rules, self.labels, options)
+        options = {name: getattr(self, name) for name in ("overlap", "scores", "threshold", "on_infeasible")}
+        limits: dict[str, Any] = {"time_limit": self.limits.time_limit, "max_memory": self.limits.max_memory}
+        return partial(SpanSelector, **options, **limits), (self.rules, self.labels)
 
     def select(
         self, spans: Any, *, text: str | None = None, tokens: Any = None, given: Given | None = None
@@ -440,10 +435,6 @@ class SpanSelector:
 
         seconds = clash_seconds(self.limits, deadline.left)
         return infeasible(self.rules, impossible, {}, "selection", instead="skip", seconds=seconds)
-
-
-def _restore(rules: Sequence[Rule], labels: tuple[str, ...] | None, options: dict[str, Any]) -> SpanSelector:
-    return SpanSelector(rules, labels, **options)
 
 
 def select(
