@@ -252,7 +252,7 @@ def search(
     check_seed(model.seed)
     one_of("on_unknown", on_unknown, ("raise", "wrong"))
     check_callable("watch", watch, "a function of a Candidate")
-    if seconds is not None:
+    if seconds is not None and seconds != float("inf"):
         not_negative("seconds", seconds)
     candidates = _candidates(model, grid)
     data, dev_data = Data.of(X, y, given), Data.of_dev(dev, dev_given)
