@@ -29,7 +29,7 @@ help:
 	@echo "make test-explorer  test the explorer in a browser (Chromium), and the HTTP service against its OpenAPI description"
 	@echo "make coverage    run the fast tests and measure coverage; fails below the minimum in pyproject.toml"
 	@echo "make check       run lint, types, stub-check, test-tiers and sanitize"
-	@echo "make lint        run ruff, clang-format, codespell and the prose linter, and validate the workflows; changes nothing"
+	@echo "make lint        run ruff, clang-format, codespell, the prose linter and tsc, and validate the workflows; changes nothing"
 	@echo "make format      format the code with ruff and clang-format"
 	@echo "make types       run mypy --strict"
 	@echo "make stub        write $(STUB) again, after a change of cpp/border"
@@ -152,6 +152,16 @@ $(VENV)/.test $(VENV)/.check $(VENV)/.bench $(VENV)/.docs $(VENV)/.wheel $(VENV)
 
 check: lint types stub-check test-tiers sanitize
 
+# TypeScript checks the explorer's JavaScript against the types in its comments. Without npm this is skipped, but not in CI.
+NODE := $(VENV)/node
+define CHECK_EXPLORER
+@if command -v npm >/dev/null; then \
+  mkdir -p $(NODE) && cp tools/explorer/package.json tools/explorer/package-lock.json $(NODE)/ \
+  && npm ci --prefix $(NODE) --silent --no-audit --no-fund && $(NODE)/node_modules/.bin/tsc -p tools/explorer; \
+elif [ "$$CI" = true ]; then echo "bridle: the check of the explorer needs npm (Debian: nodejs npm)" >&2; exit 1; \
+else echo "bridle: there is no npm, so the explorer's JavaScript is not checked (Debian: nodejs npm)"; fi
+endef
+
 CPP := $(wildcard cpp/*/* fuzz/*.cpp fuzz/*.h) benchmarks/peak.cpp
 lint: $(VENV)/.check
 	$(BIN)/ruff check .
@@ -162,6 +172,7 @@ lint: $(VENV)/.check
 	$(BIN)/check-jsonschema --quiet --builtin-schema vendor.github-workflows $(wildcard .github/workflows/*.yml)
 	$(BIN)/check-jsonschema --quiet --builtin-schema vendor.dependabot .github/dependabot.yml
 	$(BIN)/check-jsonschema --quiet --builtin-schema vendor.readthedocs .readthedocs.yaml
+	$(CHECK_EXPLORER)
 
 format: $(VENV)/.check
 	$(BIN)/ruff check --fix --quiet .

@@ -228,7 +228,8 @@ export function createEditor(root, { value = "", onChange = () => {}, onFix = ()
   field.addEventListener("blur", () => popup.close());
   field.addEventListener("pointerdown", () => popup.close());
   for (const name of ["focus", "select", "keyup", "pointerup"]) field.addEventListener(name, followCursor);
-  for (const [target, name] of [[document, "scroll"], [window, "resize"]]) target.addEventListener(name, popup.place, true);
+  document.addEventListener("scroll", popup.place, true);
+  window.addEventListener("resize", popup.place, true);
 
   scroller.addEventListener("mousemove", (/** @type {MouseEvent} */ event) => {
     const line = layer.lineUnder(event.clientY);
