@@ -62,7 +62,7 @@ def examples(
     if not hasattr(dataset, "features") or not hasattr(dataset, "with_format"):
         cause = "Choose a split: dataset['train']." if isinstance(dataset, dict) else None
         raise FileError("not a data set", got=type(dataset).__name__, wanted="datasets.Dataset", cause=cause)
-    names = {name: found for name, kind in (dataset.features or {}).items() if (found := _names(kind)) is not None}
+    names = {name: known for name, kind in (dataset.features or {}).items() if (known := _names(kind)) is not None}
     table = Arrow(tokens=tokens, label=label, columns=columns)
     for k, row in enumerate(dataset.with_format(None)):
         with located(f"sequence {k}") as where:
@@ -73,10 +73,10 @@ def examples(
 
 
 def _names(kind: Any) -> list[str] | None:
-    """The names of integers, if a feature is a list of ClassLabel."""
+    """Return the names of integers if a feature is a list of ClassLabel."""
     inner = kind[0] if isinstance(kind, list) and len(kind) == 1 else getattr(kind, "feature", None)
-    found = getattr(inner, "names", None)
-    return list(found) if isinstance(found, list) else None
+    names = getattr(inner, "names", None)
+    return list(names) if isinstance(names, list) else None
 
 
 def _check(values: Any, column: str) -> None:
@@ -90,7 +90,7 @@ def _check(values: Any, column: str) -> None:
 
 
 def to_dataset(examples: Iterable[Example], *, label: str = "ner_tags", names: Sequence[str] | None = None) -> Any:
-    """Make a data set of labelled sequences.
+    """Create a data set of labelled sequences.
 
     Parameters
     ----------
@@ -119,16 +119,14 @@ def to_dataset(examples: Iterable[Example], *, label: str = "ner_tags", names: S
     ({'tokens': ['Ann', 'left'], 'ner_tags': [1, 0]}, ['O', 'B-PER'])
     """
     datasets = needed("datasets", "datasets", "data sets of Hugging Face need the package datasets")
-    some = list(examples)
+    listed = list(examples)
     if names is None:
-        names = sorted(
-            {one for example in some for one in example.labels or () if one is not None},
-            key=lambda one: (one != "O", one),
-        )
+        present = {name for example in listed for name in example.labels or () if name is not None}
+        names = sorted(present, key=lambda name: (name != "O", name))
     table = Arrow(label=label, names=names)
-    rows = [table.row(example) for example in some]
+    rows = [table.row(example) for example in listed]
     columns = list(rows[0]) if rows else ["tokens"]
-    for example, row in zip(some, rows, strict=True):
+    for example, row in zip(listed, rows, strict=True):
         if list(row) != columns:
             got, wanted = ", ".join(row), ", ".join(columns)
             raise example.error("a sequence has other columns than the first", got=got, wanted=wanted)

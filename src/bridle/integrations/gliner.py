@@ -1,8 +1,8 @@
 """GLiNER: spans chosen from its logits, under rules.
 
-GLiNER keeps the spans above a threshold and drops overlaps greedily. `predict` gives back the same dictionaries, but
-chooses the best set of spans under your rules, exactly; a rule such as ``present date`` brings back spans below the
-threshold. `candidates` makes candidates of logits that you have.
+GLiNER keeps the spans above a threshold and drops overlaps greedily. `predict` returns the same dictionaries, but
+chooses the best set of spans under your rules, exactly; a rule such as ``present date`` can choose spans below the
+threshold. `candidates` converts logits to candidates.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from bridle.rules.loading import as_rules
 from bridle.spans import SpanSelector
 from bridle.spans.candidates import checked_probability, log_odds
 
-_FLOOR = 0.01  # the probability from which on a span can be brought back by rules
+_FLOOR = 0.01  # the least probability of a span that rules can choose
 
 
 class _Chosen(NamedTuple):
-    """A chosen span as GLiNER's own: the end is included."""
+    """A chosen span in the form of GLiNER, whose end is inclusive."""
 
     start: int
     end: int
@@ -40,7 +40,7 @@ def candidates(
     *,
     floor: float = _FLOOR,
 ) -> dict[str, npt.NDArray[Any]]:
-    """Make candidates of the logits of one text, for `bridle.select`.
+    """Convert the logits of one text to candidates for `bridle.select`.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ def candidates(
     n_words : int, optional
         Number of words; without it, L. Spans that end after the last word are padding.
     floor : float, default 0.01
-        Spans with a smaller probability are left out. Rules can bring back only what is a candidate.
+        Spans with a smaller probability are left out. Rules can choose candidates only.
 
     Returns
     -------
@@ -71,10 +71,10 @@ def candidates(
     >>> import bridle
     >>> logits = np.full((3, 2, 2), -9.0)
     >>> logits[0, 1, 0], logits[2, 0, 1] = 2.0, -1.0
-    >>> found = candidates(logits, ["person", "date"])
-    >>> bridle.select(found).spans
+    >>> spans = candidates(logits, ["person", "date"])
+    >>> bridle.select(spans).spans
     [Span(start=0, end=2, label='person', score=2.0)]
-    >>> bridle.select(found, ["present date"]).spans[1]
+    >>> bridle.select(spans, ["present date"]).spans[1]
     Span(start=2, end=3, label='date', score=-1.0)
     """
     lowest = log_odds(checked_probability("floor", floor))
@@ -129,7 +129,7 @@ def predict(
     threshold : float, default 0.5
         The probability from which on a span is worth choosing.
     floor : float, optional
-        The probability from which on a span can be brought back by rules; 0.01, or `threshold` if there are no rules.
+        The least probability of a span that rules can choose; 0.01, or `threshold` if there are no rules.
     overlap : {"forbid", "nest"}, default "forbid"
         GLiNER's ``flat_ner=True``; or spans that may nest (``flat_ner=False``).
     given : sequence of mappings, optional
@@ -171,12 +171,12 @@ def predict(
     prepared = model.prepare_batch([texts] if isinstance(texts, str) else list(texts), labels)
     where = prepared["valid_to_orig_idx"]  # texts without words are left out
     starts, ends = prepared["start_token_map"], prepared["end_token_map"]
-    found = [
-        one for low in range(0, len(where), batch_size) for one in _found(model, prepared, low, batch_size, lowest)
+    scored = [
+        pair for low in range(0, len(where), batch_size) for pair in _scored(model, prepared, low, batch_size, lowest)
     ]
     try:
         selections = selector.select_batch(
-            [columns for columns, _ in found],
+            [columns for columns, _ in scored],
             text=prepared["valid_texts"],
             tokens=[list(zip(*offsets, strict=True)) for offsets in zip(starts, ends, strict=True)],
             given=None if given is None else [given[i] for i in where],
@@ -186,8 +186,11 @@ def predict(
             error.sequence = where[error.sequence]
         raise
     chosen = [
-        [_Chosen(s.start, s.end - 1, s.label, p) for s, p in zip(one.spans, scores[one.indices].tolist(), strict=True)]
-        for one, (_, scores) in zip(selections, found, strict=True)
+        [
+            _Chosen(span.start, span.end - 1, span.label, score)
+            for span, score in zip(selection.spans, scores[selection.indices].tolist(), strict=True)
+        ]
+        for selection, (_, scores) in zip(selections, scored, strict=True)
     ]
     entities: list[list[Any]] = model.map_entities_to_text(
         chosen, prepared["valid_texts"], where, starts, ends, prepared["num_original"]
@@ -196,15 +199,15 @@ def predict(
 
 
 def _names(labels: str | list[Any] | Mapping[str, str]) -> list[str]:
-    """The names of all labels, those that some texts have for themselves too."""
-    some = [labels] if isinstance(labels, str) else labels
-    return sorted({name for item in some for name in ([item] if isinstance(item, str) else item)})
+    """Return the names of all labels, including those of single texts."""
+    items = [labels] if isinstance(labels, str) else labels
+    return sorted({name for item in items for name in ([item] if isinstance(item, str) else item)})
 
 
-def _found(
+def _scored(
     model: Any, prepared: dict[str, Any], low: int, batch_size: int, floor: float
 ) -> Iterator[tuple[dict[str, npt.NDArray[Any]], npt.NDArray[Any]]]:
-    """The candidates of the texts of one batch, each with their probabilities."""
+    """Yield the candidates of each text of a batch, with their probabilities."""
     part = range(low, min(low + batch_size, len(prepared["input_x"])))
     batch = model.collate_batch(
         [prepared["input_x"][i] for i in part],
@@ -220,12 +223,12 @@ def _found(
 
 
 def _of_part(labels: list[Any], part: range) -> list[Any]:
-    """The labels of some texts: all of them share one list, or each has its own."""
+    """Return the labels of a part of the texts, which share one list or have one each."""
     return [labels[i] for i in part] if labels and isinstance(labels[0], list) else labels
 
 
 def _scores(model: Any, batch: dict[str, Any]) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-    """Logits and probabilities, (B, L, K, C) both, as the model gives them."""
+    """Return logits and probabilities, (B, L, K, C) both."""
     output = model.run_batch(batch)
     logits = output[0]
     if getattr(model.config, "span_mode", "") in ("token_level", "token-level") or output.span_idx is not None:

@@ -1,7 +1,7 @@
 """Presidio: overlapping results of recognisers, resolved under rules.
 
-`AnalyzerEngine.analyze` returns what every recogniser found; results of different types overlap. `resolve` chooses the
-best set of them that does not, exactly, under your rules. It works on the results alone and imports nothing.
+`AnalyzerEngine.analyze` returns the results of all recognisers, and results of different types can overlap. `resolve`
+chooses the best set without overlaps under your rules, exactly. It does not import Presidio.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def resolve(
     Parameters
     ----------
     results : iterable of RecognizerResult
-        What ``AnalyzerEngine.analyze`` returned, or recognisers themselves.
+        Results of ``AnalyzerEngine.analyze``, or of single recognisers.
     text : str
         The text that was analysed.
     rules : iterable of Rule or str
@@ -85,7 +85,7 @@ def _selector(
     on_infeasible: Literal["raise", "skip"],
     time_limit: float | None,
 ) -> SpanSelector:
-    """Rules are compiled once, for all texts."""
+    """Return a selector, whose rules are compiled once for all texts."""
     return SpanSelector(
         rules,
         overlap=overlap,

@@ -35,7 +35,7 @@ BLOCK_BYTES = 16 << 20  # of a checkpointed dataset: what one actor loses at mos
 
 
 def _ray() -> Any:
-    """The package, with its part for data."""
+    """Import ray, with ray.data."""
     needed("ray.data", "ray", "datasets of Ray need the package ray")
     return needed("ray", "ray", "datasets of Ray need the package ray")
 
@@ -66,8 +66,8 @@ def tag(
     id_column : str, optional
         Name of a column with a different value in every row; needed by `checkpoint`.
     checkpoint : path or URI, optional
-        Folder that all machines see, where Ray keeps the ids of rows that have been written, so that a job that was
-        killed goes on when it is run again. Keep it: without it, a second run would write every row again.
+        Folder that all machines see, where Ray keeps the ids of written rows. A killed job resumes from it when it
+        is run again; without it, a second run would write every row again.
     actors : int or (int, int), default 2
         Number of actors, or the smallest and the largest number of a pool that grows and shrinks.
     num_cpus : float, optional
@@ -107,8 +107,8 @@ def tag(
         _refuse("{argument} must be a positive integer", "batch_size", batch_size)
     if block_bytes is not None and not is_integer(block_bytes, 1):
         _refuse("{argument} must be a positive number of bytes", "block_bytes", block_bytes)
-    made = Tag(loaded(model).tagger, rules, **options)  # which is pickled with the model
-    _check_schema(dataset, made, id_column)
+    tagger = Tag(loaded(model).tagger, rules, **options)  # pickled with the model
+    _check_schema(dataset, tagger, id_column)
     if checkpoint is not None:
         _check_checkpoint(dataset, id_column)
     processors = float(_ray().cluster_resources().get("CPU", 0))
@@ -117,12 +117,12 @@ def tag(
         batch_format="pyarrow",
         batch_size=batch_size,
         compute=data.ActorPoolStrategy(min_size=smallest, max_size=largest),
-        fn_constructor_args=(_ray().put(made),),
+        fn_constructor_args=(_ray().put(tagger),),
         num_cpus=cpus_per_actor(largest, num_cpus, total=processors, checkpoint=checkpoint is not None),
     )
     if checkpoint is None and block_bytes is None:
         return tagged
-    tagged = data.Dataset.copy(tagged, _deep_copy=True)  # with a context of its own; that of `dataset` stays as it is
+    tagged = data.Dataset.copy(tagged, _deep_copy=True)  # with its own context; that of `dataset` stays unchanged
     context = tagged.context
     context.target_max_block_size = block_bytes or BLOCK_BYTES
     context.target_min_block_size = min(context.target_min_block_size, context.target_max_block_size)
@@ -135,17 +135,17 @@ def tag(
 
 
 class BridleTag:
-    """An actor that tags: Ray makes one in each process of the pool, and shows its name."""
+    """An actor that tags; Ray creates one in each process of the pool, and shows its name."""
 
-    def __init__(self, made: Any) -> None:
-        self.tag: Tag = _ray().get(made)
+    def __init__(self, tagger: Any) -> None:
+        self.tag: Tag = _ray().get(tagger)
 
     def __call__(self, table: Any) -> Any:
         return self.tag(table)
 
 
 def cpus_per_actor(actors: int, num_cpus: float | None, *, total: float, checkpoint: bool) -> float:
-    """Compute the processors that each actor may reserve of `total`, so that the other parts of the job find some.
+    """Compute the processors that each actor may reserve of `total`, leaving some for the other parts of the job.
 
     >>> [cpus_per_actor(4, None, total=total, checkpoint=True) for total in (8, 6, 3, 2)]
     [1.0, 1.0, 0.25, 0.0]
@@ -173,20 +173,20 @@ def cpus_per_actor(actors: int, num_cpus: float | None, *, total: float, checkpo
 
 
 def _pool(actors: Any) -> tuple[int, int]:
-    """The smallest and the largest number of actors."""
+    """Return the smallest and the largest number of actors."""
     pair = actors if isinstance(actors, (tuple, list)) else (actors, actors)
     if len(pair) != 2 or not is_integer(pair[0], 1) or not is_integer(pair[1], pair[0]):
         _refuse("{argument} must be a positive integer or a pair (smallest, largest)", "actors", actors)
     return int(pair[0]), int(pair[1])
 
 
-def _check_schema(dataset: Any, made: Tag, id_column: str | None) -> None:
-    """Tokens and ids are there, as far as that is known before anything is read."""
+def _check_schema(dataset: Any, tagger: Tag, id_column: str | None) -> None:
+    """Raise `ModelError` if a column is missing, as far as columns are known before data is read."""
     schema = dataset.schema(fetch_if_missing=False)
     before = getattr(schema, "base_schema", None)
     if before is None or not hasattr(before, "metadata"):  # unknown yet, or not of Arrow
         return
-    after = made.check(before).schema(before)
+    after = tagger.check(before).schema(before)
     if id_column is not None and id_column not in after.names:
         what, argument = "{argument} is not a column of the result", Argument("id_column", id_column)
         cause = "The option keep must name it." if id_column in before.names else None
@@ -206,7 +206,7 @@ def _check_checkpoint(dataset: Any, id_column: str | None) -> None:
 
 
 def _reads_files(operator: Any) -> bool:
-    """Do all rows come from operators before which Ray can filter?"""
+    """Return True if all rows come from files, so that Ray can filter them."""
     if type(operator).__name__ in ("Read", "ReadFiles"):
         return True
     return bool(operator.input_dependencies) and all(map(_reads_files, operator.input_dependencies))
@@ -218,16 +218,18 @@ def _refuse(what: str, name: str, value: object) -> None:
 
 # ---- from Parquet files to Parquet files ----------------------------------------------------------------------------
 # out/NAME-0.parquet                    rows
-# checkpoint/_manifest.jsonl            what is run there
+# checkpoint/_manifest.jsonl            head of the run
 # checkpoint/ids/NAME.parquet           ids, once the file of rows is complete
 # checkpoint/ids/NAME.pending.parquet   ids, while it is written
 #
-# Ray writes the pending ids, then the rows, then renames the ids; on the way back it deletes the rows of pending ids.
-# If a task that has been retried is killed between these steps, or somebody deletes a file, ids may be noted whose rows
-# are gone. `reconcile` compares both sides before a run goes on, and removes what has no counterpart.
+# Ray writes the pending ids, then the rows, then renames the ids; when it resumes, it deletes the rows of pending ids.
+# If a retried task is killed between these steps, or a file is deleted, ids may be recorded without their rows.
+# `reconcile` compares both sides before a run resumes, and removes files without a counterpart.
 
-_SIZES = ("actors", "num_cpus", "batch_size", "block_bytes")  # another call may choose others
-_NAME = re.compile(r"(\w+_[0-9a-f]{32}_\d{6,})(?:-\d+|(\.pending))?\.parquet")  # as Ray does: dataset, write, task
+_SIZES = ("actors", "num_cpus", "batch_size", "block_bytes")  # options that may differ when a run resumes
+_NAME = re.compile(
+    r"(\w+_[0-9a-f]{32}_\d{6,})(?:-\d+|(\.pending))?\.parquet"
+)  # as Ray names files: dataset, write, task
 
 
 def run(
@@ -240,18 +242,18 @@ def run(
     checkpoint: str | os.PathLike[str] | None = None,
     **options: Any,
 ) -> RunSummary:
-    """Label the rows of Parquet files on a Ray cluster; run it again after a crash, and it goes on.
+    """Label the rows of Parquet files on a Ray cluster. A run resumes when it is called again after a crash.
 
     Parameters
     ----------
     inputs : path, URI, or list of them
         Parquet files, or folders of them, that all machines see.
     out : path or URI
-        Folder of the output, which all machines see. It is made if it does not exist.
+        Folder of the output, which all machines see. It is created if it does not exist.
     id_column : str, default "id"
         Name of a column with a different value in every row.
     checkpoint : path or URI, optional
-        Folder of what is done. By default the name of `out` with ``.checkpoint`` after it.
+        Folder of the checkpoint. By default the name of `out` with ``.checkpoint`` appended.
     model, rules, **options
         As for `tag`: ``actors``, ``num_cpus``, ``batch_size``, ``block_bytes`` and the options of `bridle.arrow.Tag`.
 
@@ -279,65 +281,65 @@ def run(
         raise FileError(what, got=kept, wanted="another folder", cause=cause)
     paths = [absolute(path) for path in ([inputs] if isinstance(inputs, (str, os.PathLike)) else inputs)]
     tagger = loaded(model).tagger
-    files, found = parquet_files(paths)
-    wanted = counted(files, found, id_column)
+    files, inside = parquet_files(paths)
+    expected = count_rows(files, inside, id_column)
     rows, notes, ids = ArrowFolder(place), ArrowFolder(kept), ArrowFolder(f"{kept.rstrip('/')}/ids")
-    asked = {name: value for name, value in options.items() if name not in _SIZES}
-    chosen = Tag(tagger, rules, **asked).rules
-    dataset = _ray().data.read_parquet(found, filesystem=files)
-    tagged = tag(dataset, tagger, chosen, id_column=id_column, checkpoint=ids.path, **options)
-    asked["id_column"] = id_column
-    claim(notes, head_of(tagger.fingerprint_, chosen, asked, [{"path": path} for path in sorted(paths)], "ray"), rows)
+    fixed = {name: value for name, value in options.items() if name not in _SIZES}
+    parsed = Tag(tagger, rules, **fixed).rules
+    dataset = _ray().data.read_parquet(inside, filesystem=files)
+    tagged = tag(dataset, tagger, parsed, id_column=id_column, checkpoint=ids.path, **options)
+    fixed["id_column"] = id_column
+    claim(notes, head_of(tagger.fingerprint_, parsed, fixed, [{"path": path} for path in sorted(paths)], "ray"), rows)
     reconcile(rows, ids)
-    before = after = _written(rows, id_column, options)
-    if (before.rows, before.ids) != (wanted.rows, wanted.ids):
+    before = after = _count_written(rows, id_column, options)
+    if (before.rows, before.ids) != (expected.rows, expected.ids):
         tagged.write_parquet(place)
-        after = _written(rows, id_column, options)
+        after = _count_written(rows, id_column, options)
     cause = "Are there ids that occur twice in the input? Have the inputs changed since the run began?"
-    compare(after, wanted, place, cause=cause)
+    compare(after, expected, place, cause=cause)
     facts = {"shards": len(rows.names()), "rows_before": before.rows, "seconds": time.monotonic() - begun}
     return RunResult.of(place, after, state="nothing to do" if before is after else "finished", **facts)
 
 
 def parquet_files(paths: Sequence[str]) -> tuple[Any, list[str]]:
-    """List the Parquet files at some absolute paths or URIs and in folders there, sorted, with their file system."""
+    """Return the file system and the sorted Parquet files at absolute paths or URIs, and in folders there."""
     fs = needed("pyarrow.fs", "ray", "files of Ray need PyArrow")
-    found: list[str] = []
+    names: list[str] = []
     files = None
     for path in chain.from_iterable(map(_matches, paths)):
         files, inside = fs.FileSystem.from_uri(path)
         info = files.get_file_info(inside)
         if info.type == fs.FileType.File:
-            found.append(inside)
+            names.append(inside)
         elif info.type == fs.FileType.Directory:
             below = files.get_file_info(fs.FileSelector(inside, recursive=True))
-            found += [one.path for one in below if one.type == fs.FileType.File and one.extension == "parquet"]
+            names += [file.path for file in below if file.type == fs.FileType.File and file.extension == "parquet"]
         else:
             raise FileError("there is no such file", got=path, wanted="a Parquet file, or a folder of them", where=path)
-    if not found:
+    if not names:
         raise FileError("there are no Parquet files", got=shown(list(paths)), wanted="files *.parquet")
-    return files, sorted(found)
+    return files, sorted(names)
 
 
 def _matches(path: str) -> list[str]:
-    """What a pattern of this machine's files stands for; anything else stands for itself."""
+    """Expand a pattern of local files; return other paths unchanged."""
     pattern = "://" not in path and any(sign in path for sign in "*?[")
     return sorted(glob(path, recursive=True)) or [path] if pattern else [path]  # noqa: PTH207  (from the root)
 
 
-def counted(files: Any, paths: Sequence[str], id_column: str, prefix: str = "") -> Counts:
+def count_rows(files: Any, paths: Sequence[str], id_column: str, prefix: str = "") -> Counts:
     """Count the rows of Parquet files; `FileError` if a file cannot be read, or has rows without an id."""
     pa, dataset = needed("pyarrow", "ray", "Parquet files"), needed("pyarrow.dataset", "ray", "Parquet files")
     counts = Counts()
     if not paths:
         return counts
     try:
-        found = dataset.dataset(list(paths), filesystem=files, format="parquet")
-        names = found.schema.names
+        rows = dataset.dataset(list(paths), filesystem=files, format="parquet")
+        names = rows.schema.names
         if id_column not in names:
             raise FileError(f"there is no column {id_column!r}", got=", ".join(names), where=paths[0])
         columns = [name for name in (id_column, f"{prefix}status", f"{prefix}error") if name in names]
-        for batch in found.to_batches(columns=columns):
+        for batch in rows.to_batches(columns=columns):
             if missing := batch.column(id_column).null_count:
                 raise FileError("rows have no id", got=f"{missing:,} rows", wanted=f"a value of {id_column!r}")
             counts += Counts.of(batch, id_column, prefix)
@@ -346,18 +348,18 @@ def counted(files: Any, paths: Sequence[str], id_column: str, prefix: str = "") 
     return counts
 
 
-def _written(rows: ArrowFolder, id_column: str, options: Mapping[str, Any]) -> Counts:
-    """What is in the output."""
-    return counted(rows.files, [rows.at(name) for name in rows.names()], id_column, options.get("prefix", ""))
+def _count_written(rows: ArrowFolder, id_column: str, options: Mapping[str, Any]) -> Counts:
+    """Count the rows of the output."""
+    return count_rows(rows.files, [rows.at(name) for name in rows.names()], id_column, options.get("prefix", ""))
 
 
 def reconcile(rows: ArrowFolder, ids: ArrowFolder) -> int:
-    """Remove files of rows whose ids are not noted as done, and of ids whose rows are not there; return how many.
+    """Remove files of rows without recorded ids, and of ids without rows; return their number.
 
-    `FileError` if there is a file that Ray has not written.
+    Raises `FileError` if there is a file that Ray has not written.
     """
-    named: dict[str, list[tuple[ArrowFolder, str]]] = defaultdict(list)  # by what Ray wrote together
-    balance: dict[str, float] = defaultdict(int)  # rows written less ids noted
+    named: dict[str, list[tuple[ArrowFolder, str]]] = defaultdict(list)  # by the write that they belong to
+    balance: dict[str, float] = defaultdict(int)  # written rows minus recorded ids
     for folder, sign in ((rows, 1), (ids, -1)):
         for name in folder.names():
             match = _NAME.fullmatch(name)
@@ -373,7 +375,7 @@ def reconcile(rows: ArrowFolder, ids: ArrowFolder) -> int:
 
 
 def _rows(folder: ArrowFolder, name: str) -> float:
-    """How many rows a Parquet file has; NaN if it is cut off."""
+    """Return the number of rows of a Parquet file; NaN if it is cut off."""
     pa, pq = needed("pyarrow", "ray", "files of Ray need PyArrow"), needed("pyarrow.parquet", "ray", "Parquet")
     try:
         return int(pq.read_metadata(folder.at(name), filesystem=folder.files).num_rows)

@@ -25,7 +25,7 @@ MEASURES: dict[str, Callable[..., float]] = {
 
 @dataclass(frozen=True)
 class Scorer:
-    """Judges a model by its labels under rules; `scorer` makes it.
+    """A scorer that judges a model by its labels under rules, as `scorer` returns it.
 
     Attributes
     ----------
@@ -46,12 +46,12 @@ class Scorer:
 
     def __call__(self, estimator: Any, X: Any, y: Any) -> float:
         """Score a trained model, or a pipeline that ends with one, as scikit-learn calls it."""
-        asked = dict(self.options)
+        options = dict(self.options)
         if self.rules:
-            asked["rules"] = self.rules
+            options["rules"] = self.rules
         if self.given is not None:
-            asked["given"] = [self.given(x) for x in sequences_of(X)]
-        return float(self.measure(cells(y), estimator.predict(X, **asked)))
+            options["given"] = [self.given(x) for x in sequences_of(X)]
+        return float(self.measure(cells(y), estimator.predict(X, **options)))
 
 
 def scorer(
@@ -61,7 +61,7 @@ def scorer(
     given: Callable[[Any], Mapping[str, Any]] | None = None,
     **options: Any,
 ) -> Scorer:
-    """Make a scorer that judges models by their labels under rules.
+    """Create a scorer that judges models by their labels under rules.
 
     The settings that are best with rules on need not be those that are best without them: let a search judge models the
     way they will be used.

@@ -6,7 +6,7 @@
     tagged.write.parquet("tagged")
 
 `tag` is one `mapInArrow` with a `bridle.arrow.Tag`. `tag_stream` reads a folder of files with a checkpoint, so that a
-job that was killed goes on where it was. `Run` is `bridle tag --on spark://...`: a stream that is checked at its end.
+killed job resumes. `Run` is `bridle tag --on spark://...`: a stream whose result is checked at its end.
 """
 
 from __future__ import annotations
@@ -36,10 +36,12 @@ __all__ = ["checksum", "remove_orphans", "tag", "tag_stream"]
 
 Ship = Literal["file", "broadcast", "path"]
 
-# Spark's default is a week before the newest file, counted from the second start on: older files that are still to be
-# read would be passed over without a word when a job goes on.
+# Spark's default is a week before the newest file, from the second start on: a resumed job would silently skip older
+# files that are still to be read.
 OLDEST = "36500d"
-PER_CORE = 1 << 28  # bytes of files in a batch, per core: a minute or two of work, so that what Spark adds is small
+PER_CORE = (
+    1 << 28
+)  # bytes of files in a batch, per core: a minute or two of work, so that the overhead of Spark is small
 
 
 def tag(
@@ -53,7 +55,7 @@ def tag(
 ) -> Any:
     """Label the rows of a Spark data frame with a model, optionally under rules.
 
-    Nothing is computed before an action asks for rows. A streaming data frame works too.
+    It is lazy, like other transformations of Spark. A streaming data frame works too.
 
     Parameters
     ----------
@@ -119,7 +121,7 @@ def checksum(df: Any, id_column: str = "id") -> str:
         16 hexadecimal digits, as `bridle.bulk.checksum` gives for the same ids.
     """
     _check_id(df, id_column)
-    return counted(df, id_column).checksum
+    return count_rows(df, id_column).checksum
 
 
 def _check_id(df: Any, id_column: str) -> None:
@@ -129,18 +131,18 @@ def _check_id(df: Any, id_column: str) -> None:
 
 
 def _schema(df: Any, tag: Tag) -> Any:
-    """The schema of the result, in Spark's types.
+    """Return the schema of the result, in Spark's types.
 
-    A table without rows is tagged on the driver, so columns, rules and options that do not fit fail before a job
-    starts. Spark makes that table, for which a limit of 0 needs no job. The columns of `df` keep their types.
+    An empty table is tagged on the driver, so wrong columns, rules and options fail before a job starts. The columns
+    of `df` keep their types.
     """
     from pyspark.sql.pandas.types import from_arrow_schema
     from pyspark.sql.types import StructType
 
-    made = tag(df.sparkSession.createDataFrame([], df.schema).limit(0).toArrow()).schema
+    schema = tag(df.sparkSession.createDataFrame([], df.schema).limit(0).toArrow()).schema
     known = {field.name: field for field in df.schema}
-    new = from_arrow_schema([field for field in made if field.name not in known])
-    return StructType([known.get(name) or new[name] for name in made.names])
+    new = from_arrow_schema([field for field in schema if field.name not in known])
+    return StructType([known.get(name) or new[name] for name in schema.names])
 
 
 def tag_stream(
@@ -159,9 +161,8 @@ def tag_stream(
 ) -> Any:
     """Label the rows of files with a model, as a stream with a checkpoint, and write Parquet files.
 
-    If the job is stopped or killed, call it again with the same arguments: it goes on with the batch at which it was.
-    Every row of `source` is in `target` exactly once. If it is called again after it has finished, it tags files that
-    are new in `source`.
+    If the job is stopped or killed, call it again with the same arguments: it resumes with the unfinished batch, and
+    every row of `source` is in `target` exactly once. A call after the end tags files that are new in `source`.
 
     Parameters
     ----------
@@ -172,19 +173,19 @@ def tag_stream(
     target : str
         Folder of the result: one Parquet file or more per batch.
     checkpoint : str
-        Folder where Spark notes how far it is; for this job alone.
+        Folder where Spark keeps its progress, for this job alone.
     model, rules, **options
         As for `tag`: ``id_column``, ``ship`` and the options of `bridle.arrow.Tag`.
     format : str, default "parquet"
         Format of the files: ``"parquet"``, ``"json"`` (JSON lines) or another one that Spark can read as a stream.
     schema : pyspark.sql.types.StructType or str, optional
-        Columns of the files. By default Spark finds out, and reads JSON files once more for that.
+        Columns of the files. By default Spark detects them, which takes another pass over JSON files.
     trigger : str, default "availableNow"
-        ``"availableNow"`` tags what there is, in batches, and ends. A time such as ``"1 minute"`` looks for new files
-        that often, until the query is stopped.
+        ``"availableNow"`` tags the present files in batches and ends. An interval such as ``"1 minute"`` looks for new
+        files that often, until the query is stopped.
     read : mapping, optional
-        Options of Spark's reader, for example ``{"maxFilesPerTrigger": 100}``: how many files make a batch, which is
-        what a killed driver loses at most.
+        Options of Spark's reader, for example ``{"maxFilesPerTrigger": 100}`` for the files of a batch, which is the
+        most that a killed driver loses.
 
     Returns
     -------
@@ -201,10 +202,10 @@ def tag_stream(
     needed("pyspark", "spark", "streams of Spark need PySpark")
     if not isinstance(trigger, str) or not trigger:
         raise ModelError("bad {argument}", wanted="'availableNow' or a time", argument=Argument("trigger", trigger))
-    given = {"maxFileAge": OLDEST, **(read or {})}
+    settings = {"maxFileAge": OLDEST, **(read or {})}
     if schema is None:
-        schema = spark.read.format(format).options(**given).load(source).schema
-    rows = spark.readStream.format(format).schema(schema).options(**given).load(source)
+        schema = spark.read.format(format).options(**settings).load(source).schema
+    rows = spark.readStream.format(format).schema(schema).options(**settings).load(source)
     writer = tag(rows, model, rules, **options).writeStream.format("parquet").option("checkpointLocation", checkpoint)
     when = {"availableNow": True} if trigger == "availableNow" else {"processingTime": trigger}
     return writer.trigger(**when).start(target)
@@ -241,14 +242,14 @@ def remove_orphans(spark: Any, target: str) -> list[str]:
 # ---- how a model gets from the driver to the Python workers ---------------------------------------------------------
 # driver:    shipped(session, model, ship) -> function(place, ...), which Spark pickles
 # executor:  the function -> tag_of(...), once per Python worker -> Tag
-# Spark keeps a Python worker for many tasks and unpickles the function for each of them, so what was loaded is kept.
+# Spark keeps a Python worker for many tasks and unpickles the function for each of them, so models are cached.
 
 _tags = RecentCache(most_entries=4, most_bytes=1 << 31)  # of this Python worker
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a Python worker finds the model."""
+    """Location of the model for Python workers."""
 
     ship: Ship
     at: Any  # the name of a file of Spark, a broadcast variable, or a path
@@ -265,8 +266,8 @@ class Place:
             path = Path(SparkFiles.get(self.at))
         try:
             data = path.read_bytes()
-        except OSError as problem:
-            what, got, wanted = "an executor cannot read the model", problem.strerror, "a path that all machines see"
+        except OSError as error:
+            what, got, wanted = "an executor cannot read the model", error.strerror, "a path that all machines see"
             cause = "`ship='file'` sends the model to the executors." if self.ship == "path" else None
             raise ModelFileError(what, got=got, wanted=wanted, cause=cause, where=str(path)) from None
         if hashlib.sha256(data).hexdigest() != self.digest:
@@ -278,7 +279,7 @@ class Place:
 
 
 def shipped(session: Any, model: Model, ship: Ship) -> Place:
-    """Send a model to where the Python workers of a session find it; `ModelError` if that cannot be done like this."""
+    """Send a model to the Python workers of a session; raises `ModelError` if `ship` does not fit."""
 
     def refused(what: str, got: str | None, wanted: str) -> ModelError:
         return ModelError(what, got=got, wanted=wanted, argument=Argument("ship", ship))
@@ -298,10 +299,10 @@ def shipped(session: Any, model: Model, ship: Ship) -> Place:
             got = "Spark Connect, which has no broadcast variables"
             raise refused("{argument} needs a classic Spark session", got, "ship='file' or ship='path'")
         return Place(ship, session.sparkContext.broadcast(data), digest)
-    name = f"{digest[:32]}.bridle"  # Spark knows files by their names: another model must have another one
+    name = f"{digest[:32]}.bridle"  # Spark identifies files by name, so each model needs its own
     with TemporaryDirectory() as folder:
         root = folder if connect else SparkFiles.getRootDirectory()  # which Spark removes at its end
-        path = Path(root) / "bridle" / name  # a copy: the user may train the model again while the job runs
+        path = Path(root) / "bridle" / name  # a copy, because the user may train the model again while the job runs
         path.parent.mkdir(exist_ok=True)
         if not path.exists():
             with replacing(path) as file:
@@ -314,7 +315,7 @@ def shipped(session: Any, model: Model, ship: Ship) -> Place:
 
 
 def model_bytes(model: Model) -> bytes:
-    """Return the content of a model file; errors of the file are raised as `bridle.load` does."""
+    """Return the content of a model file; raises the same errors as `bridle.load`."""
     if isinstance(model, bytes):
         return model
     tagger = loaded(model).tagger
@@ -322,9 +323,9 @@ def model_bytes(model: Model) -> bytes:
 
 
 def function(place: Place, rules: Iterable[Any], options: Mapping[str, Any]) -> Callable[..., Iterator[Any]]:
-    """Make the function that Spark calls on an executor with the Arrow batches of a task.
+    """Return the function that Spark calls on an executor with the Arrow batches of a task.
 
-    Spark pickles it by its code, because it is a local one, so it can say what is wrong where Bridle is missing.
+    Spark pickles local functions by their code, so it can report an executor without Bridle.
     """
     setup = pickle.dumps((place.ship, place.digest, tuple(rules), dict(options)))
     key = hashlib.sha256(setup).hexdigest()
@@ -336,24 +337,24 @@ def function(place: Place, rules: Iterable[Any], options: Mapping[str, Any]) -> 
 
         here = f"{sys.executable} on {platform.node()}"
         try:
-            from bridle import __version__ as found
+            from bridle import __version__ as installed
             from bridle.integrations.spark import tag_of
-        except ImportError as problem:
+        except ImportError as error:
             raise ImportError(
-                f"an executor cannot import Bridle; got {problem} with {here}; "
+                f"an executor cannot import Bridle; got {error} with {here}; "
                 f"wanted bridle {version} with PyArrow in the Python of every executor.\n"
                 "Install it there, or send an environment: see 'What executors need' on the page about Spark."
             ) from None
-        if found != version:
+        if installed != version:
             what = "an executor has another version of Bridle than the driver"
-            raise RuntimeError(f"{what}; got {found} with {here}; wanted {version}.")
+            raise RuntimeError(f"{what}; got {installed} with {here}; wanted {version}.")
         yield from map(tag_of(key, setup, at), batches)
 
     return tagged
 
 
 def tag_of(key: str, setup: bytes, at: Any) -> Tag:
-    """Return the `Tag` of a job, made when this Python worker first meets the job."""
+    """Return the `Tag` of a job, loaded once per Python worker."""
     tag: Tag | None = _tags.get(key)
     if tag is None:
         ship, digest, rules, options = pickle.loads(setup)
@@ -365,14 +366,14 @@ def tag_of(key: str, setup: bytes, at: Any) -> Tag:
 
 # ---- the command ----------------------------------------------------------------------------------------------------
 # TARGET/part-*.parquet     the result
-# TARGET/_manifest.jsonl    what is run there: the same command goes on, another one is refused
-# TARGET/_checkpoint        how far Spark is
-# TARGET/_spark_metadata    which files of the result are complete
+# TARGET/_manifest.jsonl    head of the run: the same command resumes, another one is rejected
+# TARGET/_checkpoint        progress of Spark
+# TARGET/_spark_metadata    the complete files of the result
 
 
 @dataclass(frozen=True)
 class Run:
-    """Files to be tagged into a folder, in a classic session of Spark."""
+    """A run that tags files into a folder, in a classic session of Spark."""
 
     spark: Any
     inputs: Sequence[str]  # absolute paths, addresses or globs
@@ -384,7 +385,7 @@ class Run:
     options: Mapping[str, Any]  # options of Tag
 
     def _source(self) -> str:
-        """All inputs as one glob, because a stream has one path."""
+        """Return all inputs as one glob, because a stream has one path."""
         if len(self.inputs) == 1:
             return self.inputs[0]
         start = re.match(r"([\w.+-]+://[^/]*)?/", self.inputs[0])
@@ -396,67 +397,67 @@ class Run:
         return f"{prefix}{{{','.join(path.removeprefix(prefix) for path in self.inputs)}}}"
 
     def start(self) -> Any:
-        """Start the query, or let it go on; `FileError` if the folder holds another run or other files."""
-        given = {"recursiveFileLookup": "true", **self.read}
-        if not given.keys() & {"maxFilesPerTrigger", "maxBytesPerTrigger"}:
-            given["maxBytesPerTrigger"] = str(self.spark.sparkContext.defaultParallelism * PER_CORE)
+        """Start or resume the query; raises `FileError` if the folder has another run or other files."""
+        settings = {"recursiveFileLookup": "true", **self.read}
+        if not settings.keys() & {"maxFilesPerTrigger", "maxBytesPerTrigger"}:
+            settings["maxBytesPerTrigger"] = str(self.spark.sparkContext.defaultParallelism * PER_CORE)
         source, folder = self._source(), HadoopFolder(self.spark, self.target)
         options, inputs = {**self.options, "format": self.format}, [{"path": path} for path in self.inputs]
         head = head_of(loaded(self.model).tagger.fingerprint_, self.rules, options, inputs, "spark")
         head, is_new = claim(folder, head, more=lambda: {"schema": self._batch().schema.jsonValue()})
         try:
-            into = self.target, f"{self.target}/_checkpoint"
             return tag_stream(
                 self.spark,
                 source,
-                *into,
+                self.target,
+                f"{self.target}/_checkpoint",
                 self.model,
                 self.rules,
                 format=self.format,
                 schema=_input_schema(head),
-                read=given,
+                read=settings,
                 **self.options,
             )
         except BaseException:
-            if is_new:  # nothing has begun: the next command may be another one
+            if is_new:  # nothing has begun, so another command may use the folder
                 folder.remove([NAME])
             raise
 
     def finish(self) -> RunResult:
-        """Remove what killed tasks left, count the rows, and raise `FileError` if they are not those of the inputs."""
+        """Remove files of killed tasks, count the rows, and raise `FileError` if they are not those of the inputs."""
         remove_orphans(self.spark, self.target)
         folder = HadoopFolder(self.spark, self.target)
         schema = _input_schema(Record.of(folder.read(NAME), self.target)[0].head)
-        wanted, found = counted(self._batch(schema)), counted(self.spark.read.parquet(self.target))
+        expected, written = count_rows(self._batch(schema)), count_rows(self.spark.read.parquet(self.target))
         cause = "Run the same command again for new inputs; changed or removed ones need another output folder."
-        compare(found, wanted, self.target, cause=cause)
-        result = RunResult.of(self.target, found, shards=sum(name.startswith("part-") for name in folder.names()))
+        compare(written, expected, self.target, cause=cause)
+        result = RunResult.of(self.target, written, shards=sum(name.startswith("part-") for name in folder.names()))
         return result if "id" in schema.names else replace(result, ids=None)
 
     def _batch(self, schema: Any = None) -> Any:
-        """The rows of the inputs, as they are now."""
+        """Return the current rows of the inputs."""
         reader = self.spark.read.format(self.format).option("recursiveFileLookup", "true").options(**self.read)
         return (reader if schema is None else reader.schema(schema)).load(list(self.inputs))
 
 
-def counted(df: Any, id_column: str = "id") -> Counts:
-    """Count the rows of a data frame on the executors, with their ids and what was tagged, if it has these columns."""
+def count_rows(df: Any, id_column: str = "id") -> Counts:
+    """Count the rows, ids and statuses of a data frame on the executors, as far as it has these columns."""
     from pyspark.sql.functions import col, lit
 
     names = {"id": id_column, "status": "status", "error": "error"}
     columns = [col(f"`{name}`").alias(key) for key, name in names.items() if name in df.columns]
-    found = df.select(*columns or [lit(0).alias("row")]).mapInArrow(_counted, "counts string").collect()
-    return sum((Counts.from_json(json.loads(row.counts)) for row in found), Counts())
+    rows = df.select(*columns or [lit(0).alias("row")]).mapInArrow(_count_batches, "counts string").collect()
+    return sum((Counts.from_json(json.loads(row.counts)) for row in rows), Counts())
 
 
-def _counted(batches: Iterator[Any]) -> Iterator[Any]:
-    """One row per task: its counts as JSON."""
+def _count_batches(batches: Iterator[Any]) -> Iterator[Any]:
+    """Yield one row per task: its counts as JSON."""
     counts = sum(map(Counts.of, batches), Counts())
     yield needed("pyarrow", "spark", "counts").record_batch({"counts": [json.dumps(counts.to_json())]})
 
 
 def _input_schema(head: Mapping[str, Any]) -> Any:
-    """The columns of the inputs, as they were when the run began: with other ones it could not go on."""
+    """Return the columns of the inputs at the beginning of the run; it cannot resume with others."""
     from pyspark.sql.types import StructType
 
     return StructType.fromJson(head["schema"])

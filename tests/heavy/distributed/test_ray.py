@@ -18,7 +18,7 @@ import pytest
 import bridle
 from bridle.arrow import Tag
 from bridle.errors import FileError, ModelError
-from bridle.integrations.ray import RunSummary, counted, cpus_per_actor, parquet_files, reconcile, run, tag
+from bridle.integrations.ray import RunSummary, count_rows, cpus_per_actor, parquet_files, reconcile, run, tag
 from bridle.runs import ArrowFolder, checksum
 from page_blocks import ROOT, run_page
 
@@ -200,10 +200,10 @@ def test_ids_are_counted(tmp_path: Path) -> None:
     files, paths = parquet_files([str(tmp_path / "[a-c].parquet")])
     assert [Path(path).name for path in paths] == ["a.parquet", "b.parquet", "c.parquet"]
     assert parquet_files([str(tmp_path)])[1] == [*paths, str(tmp_path / "d.parquet")]
-    a, b, c = (counted(files, [path], "id") for path in paths)
+    a, b, c = (count_rows(files, [path], "id") for path in paths)
     assert a == b and a.checksum == checksum("123") != c.checksum and c.status == {"optimal": 3}
     with pytest.raises(FileError, match="rows have no id"):
-        counted(files, [str(tmp_path / "d.parquet")], "id")
+        count_rows(files, [str(tmp_path / "d.parquet")], "id")
     (tmp_path / "empty").mkdir()
     with pytest.raises(FileError, match="no Parquet files"):
         parquet_files([str(tmp_path / "empty")])

@@ -109,7 +109,7 @@ def test_tokens_are_those_of_the_library(call: Call) -> None:
     for line in LINES:
         try:
             cut = scan(line)
-            wanted = [(token.kind, *place) for token, place in zip(cut.tokens, cut.places, strict=True)]
+            wanted = [(token.kind, *place) for token, place in zip(cut.tokens, cut.extents, strict=True)]
             if cut.comment:
                 wanted.append(("comment", line.index(cut.comment), len(line.rstrip())))
         except RuleSyntaxError:

@@ -229,7 +229,7 @@ def test_a_file_that_cannot_be_read_is_told_kindly(open_page: Any, tmp_path: Pat
     path = tmp_path / "broken.jsonl"
     path.write_text('{"tokens": [1, 2', encoding="utf-8")
     page.set_input_files("#upload", path)
-    expect(page.locator("#trouble .problem")).to_contain_text("“broken.jsonl”: ")
+    expect(page.locator("#page-error .problem")).to_contain_text("“broken.jsonl”: ")
     expect(page.locator("#loaded")).to_be_hidden()
     expect(page.locator("#constrained .token").first).to_be_visible()
 
@@ -263,9 +263,9 @@ def test_damaged_link_is_told(open_page: Any, damage: str) -> None:
     page = open_page(at=damage)
     output = "The link is damaged or incomplete." if damage.startswith("#v1.") else ""
     expect(page.locator("#status")).to_contain_text(re.compile(f"{output}.*tokens"))
-    expect(page.locator("#trouble strong")).to_have_text([output] if output else [])
+    expect(page.locator("#page-error strong")).to_have_text([output] if output else [])
     page.fill("#text", KNUTH)
-    expect(page.locator("#trouble")).to_be_empty()
+    expect(page.locator("#page-error")).to_be_empty()
 
 
 def test_download_of_the_rules(page: Any) -> None:
@@ -280,9 +280,9 @@ def test_server_that_does_not_answer(open_page: Any) -> None:
     page = open_page(expected="ERR_INTERNET_DISCONNECTED")
     page.context.set_offline(True)
     page.fill("#text", KNUTH)
-    expect(page.locator("#trouble")).to_contain_text("The server does not answer")
+    expect(page.locator("#page-error")).to_contain_text("The server does not answer")
     page.context.set_offline(False)
-    expect(page.locator("#trouble")).to_be_empty()  # the page tries again by itself
+    expect(page.locator("#page-error")).to_be_empty()  # the page tries again by itself
     expect(page.locator("#constrained")).to_contain_text("Addison-Wesley")
 
 

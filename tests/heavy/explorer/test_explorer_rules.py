@@ -284,11 +284,11 @@ def test_it_is_told_why_test_cases_do_not_run(page: Any) -> None:
         problem,
     )
     page.fill("#rules", f'present TITLE\nexample "{KNUTH}" has DATE "1984"\n')
-    trouble = page.locator("#examples-trouble")
-    expect(trouble).to_contain_text("The model reads columns, not text.")
-    expect(trouble).to_contain_text("Train it on text.")
+    message = page.locator("#examples-error")
+    expect(message).to_contain_text("The model reads columns, not text.")
+    expect(message).to_contain_text("Train it on text.")
     page.fill("#rules", "present TITLE\n")
-    expect(trouble).to_be_empty()
+    expect(message).to_be_empty()
 
 
 # ---- everything else ----

@@ -96,44 +96,12 @@ class Tagger:
     # ---- models -----------------------------------------------------------------------------------------------------
 
     def open(self, name: str | os.PathLike[str]) -> contextlib.closing[Tagger]:
-        """Open a model file of CRFsuite.
-
-        Parameters
-        ----------
-        name : path
-            The file.
-
-        Returns
-        -------
-        context manager
-            Closes the tagger at the end of a ``with`` statement.
-
-        Raises
-        ------
-        ModelFileError, RuleError
-            As from `Tagger`.
-        """
+        """Open a model file of CRFsuite; the result closes the tagger at the end of a ``with`` statement."""
         self._use(load(name, scheme=self._scheme))
         return contextlib.closing(self)
 
     def open_inmemory(self, value: bytes) -> contextlib.closing[Tagger]:
-        """Open a model that is in memory.
-
-        Parameters
-        ----------
-        value : bytes
-            The content of a model file.
-
-        Returns
-        -------
-        context manager
-            As from `open`.
-
-        Raises
-        ------
-        ModelFileError, RuleError
-            As from `Tagger`.
-        """
+        """Open the content of a model file, as `open` does."""
         try:
             data = bytes(memoryview(value))
         except TypeError:
@@ -171,35 +139,17 @@ class Tagger:
 
     @property
     def model(self) -> CRF:
-        """The model as Bridle has it.
-
-        Raises
-        ------
-        ModelError
-            If no model is open.
-        """
+        """The model; raises `ModelError` if none is open."""
         return self._check_open()
 
     @property
     def decoder(self) -> Decoder:
-        """The decoder with the rules.
-
-        Raises
-        ------
-        ModelError
-            If no model is open.
-        """
+        """The decoder with the rules; raises `ModelError` if no model is open."""
         self._check_open()
         return self._decoder
 
     def labels(self) -> list[str]:
-        """Return the labels of the model.
-
-        Returns
-        -------
-        list of str
-            In the order of their ids.
-        """
+        """Return the labels of the model, in the order of their ids."""
         return list(self.model.labels_.names)
 
     # ---- sequences --------------------------------------------------------------------------------------------------
@@ -244,20 +194,7 @@ class Tagger:
         return without_answer(self._decoder, self._lattice(scores), given, status, bound, seconds).labels
 
     def set(self, xseq: Any, given: Given | None = None) -> None:
-        """Set the sequence for `tag`, `probability` and `marginal`.
-
-        Parameters
-        ----------
-        xseq : list
-            As in `tag`.
-        given : mapping, optional
-            Values that the rules refer to by name.
-
-        Raises
-        ------
-        FeatureError
-            If a token has no features.
-        """
+        """Set the sequence for `tag`, `probability` and `marginal`; `xseq` and `given` are as in `tag`."""
         self._check_open()
         xseq = _as_list(xseq)
         given = self._with_texts(xseq, given)
@@ -339,10 +276,7 @@ class Tagger:
     def info(self) -> Info:
         """Return labels, attributes and weights of the model.
 
-        Returns
-        -------
-        Info
-            Unlike with python-crfsuite, attributes may have line breaks, and weights have all their digits.
+        Unlike with python-crfsuite, attributes may have line breaks, and weights have all their digits.
         """
         return collect_info(self._check_open())
 

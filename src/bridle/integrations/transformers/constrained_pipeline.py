@@ -32,7 +32,6 @@ from bridle.integrations.logits import (
     labels_of,
     log_softmax,
     pool_words,
-    softmax,
 )
 from bridle.integrations.transformers.entities import Document, Entity, Groups, group_entities, token_entities
 from bridle.lattice import Lattice
@@ -186,7 +185,6 @@ class ConstrainedPipeline(_Pipeline):  # type: ignore[misc]
         )
         self._groups, self._merge = Groups.of(self.labels), merge
         self._transitions = (pairwise, start, end)
-        self._has_transitions = any(part is not None for part in self._transitions)
         self._lattice(np.zeros((1, len(self.labels))))  # raises at once if transitions do not fit
         self._decoders = RecentCache(16, 16)
         self._stride, self._window = options.get("stride"), options.get("window")
@@ -312,19 +310,14 @@ class ConstrainedPipeline(_Pipeline):  # type: ignore[misc]
             first = document.word_starts()
             logits = pool_words(logits, first, pool)
         decoder, ignored = decoder or self.decoder, ["O"] if ignore_labels is None else list(ignore_labels)
-        why: Explanation | None = None
-        if decoder.rules or explain or score == "marginal" or self._has_transitions:
-            values = self._given(decoder, given, patterns or {}, document, first)
-            places = document.places(first)
-            if places is not None:  # words without tokens can have any label, and are left out of entities
-                padded = np.zeros((len(document.kept), logits.shape[1]), logits.dtype)
-                padded[places] = logits
-                logits = padded
-            ids, scores, why = _decode(decoder, self._lattice(logits), values, explain, score)
-            if places is not None and len(ids):
-                ids, scores = ids[places], scores[places]
-        else:
-            ids, scores = _most_probable(logits)
+        values, places = self._given(decoder, given, patterns or {}, document, first), document.places(first)
+        if places is not None:  # words without tokens can have any label, and are left out of entities
+            padded = np.zeros((len(document.kept), logits.shape[1]), logits.dtype)
+            padded[places] = logits
+            logits = padded
+        ids, scores, why = _decode(decoder, self._lattice(logits), values, explain, score)
+        if places is not None and len(ids):
+            ids, scores = ids[places], scores[places]
         if not len(ids):  # no answer, and on_infeasible="skip"
             return Explained() if explain else []
         scores = scores.astype(tokens.logits.dtype, copy=False)
@@ -392,13 +385,6 @@ def _word_offsets(outputs: dict[str, Any]) -> Any:
     """Return start and end of the words that the caller passed, (k, 2); None for a text."""
     offsets = outputs.get("word_to_chars_map")
     return None if offsets is None else np.array(offsets, dtype=np.int64).reshape(-1, 2)
-
-
-def _most_probable(logits: Array) -> tuple[Array, Array]:
-    """Return the most probable label of each word alone, and its probability."""
-    probabilities = softmax(logits)
-    ids = probabilities.argmax(axis=-1)
-    return ids, probabilities[np.arange(len(ids)), ids]
 
 
 def _decode(

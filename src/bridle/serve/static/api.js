@@ -76,8 +76,8 @@ async function call(kind, path, body) {
 
 /** @param {any} answer @param {Response} response @returns {Problem} */
 function problemOf(answer, response) {
-  const found = answer?.error;
-  if (found && typeof found === "object" && typeof found.what === "string") return found;
+  const failure = answer?.error;
+  if (failure && typeof failure === "object" && typeof failure.what === "string") return failure;
   return { code: `http-${response.status}`, what: `The server answered ${response.status} ${response.statusText}`.trim() + "." };
 }
 

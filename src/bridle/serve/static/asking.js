@@ -6,7 +6,7 @@
  * @property {(text: string) => void} say                         writes the status line
  * @property {<T>(promise: Promise<T>) => Promise<T>} busy        shows that the page waits, if it takes long
  * @property {(error: unknown) => any} worth                      the error if it is worth showing, else null
- * @property {(error: any) => void} trouble                       shows an error above the panes; null: none any more
+ * @property {(error: any) => void} showError                     shows an error above the panes; null: none any more
  */
 
 import { api, ApiError } from "./api.js";
@@ -58,36 +58,36 @@ export function createAsking(desk) {
   }
 
   async function explain() {
-    const asked = question(), gold = shown(store.get()).sequence?.labels ?? null;
-    if (!asked) {
+    const request = question(), gold = shown(store.get()).sequence?.labels ?? null;
+    if (!request) {
       store.set({ explain: null, explainError: null });
       return say("There is no text yet.");
     }
     if (unreadable) return store.set({ explainError: unreadable });
     try {
-      const told = await busy(explainOrLabel(asked, store.get().model.limits));
+      const explanation = await busy(explainOrLabel(request, store.get().model.limits));
       if (!question()) return undefined;
-      store.set({ explain: { ...told, gold }, explainError: null });
-      say(notice + summary(told));
+      store.set({ explain: { ...explanation, gold }, explainError: null });
+      say(notice + summary(explanation));
       notice = "";
     } catch (error) {
-      const found = worth(error);
-      if (!found) return undefined;
-      store.set({ explainError: found });
-      say(found.what);
+      const failure = worth(error);
+      if (!failure) return undefined;
+      store.set({ explainError: failure });
+      say(failure.what);
     }
     return undefined;
   }
 
   async function picture() {
-    const asked = question();
-    if (!asked || unreadable || !store.get().picture.wanted || isTooLong(asked, store.get().model.limits)) return;
+    const request = question();
+    if (!request || unreadable || !store.get().picture.wanted || isTooLong(request, store.get().model.limits)) return;
     const set = (/** @type {any} */ patch) => store.set({ picture: { ...store.get().picture, ...patch } });
     try {
-      set({ svg: (await busy(api.explain({ ...asked, picture: true }))).svg ?? null, error: null });
+      set({ svg: (await busy(api.explain({ ...request, picture: true }))).svg ?? null, error: null });
     } catch (error) {
-      const found = worth(error);
-      if (found) set({ svg: null, error: found });
+      const failure = worth(error);
+      if (failure) set({ svg: null, error: failure });
     }
   }
 
@@ -95,17 +95,17 @@ export function createAsking(desk) {
   async function check() {
     try {
       const text = store.get().rules;
-      const found = await busy(api.check(text));
+      const answer = await busy(api.check(text));
       rules = text;
-      const examples = new Set(found.examples.map((/** @type {any} */ example) => example.line));
-      const bad = found.findings.find((/** @type {any} */ f) => f.level === "error" && UNREADABLE.has(f.code) && !examples.has(f.line));
+      const examples = new Set(answer.examples.map((/** @type {any} */ example) => example.line));
+      const bad = answer.findings.find((/** @type {any} */ f) => f.level === "error" && UNREADABLE.has(f.code) && !examples.has(f.line));
       unreadable = bad ? new ApiError({ code: "unreadable", what: bad.message, line: bad.line }) : null;
-      store.set({ check: found });
+      store.set({ check: answer });
       sayUnreadable();
       return true;
     } catch (error) {
-      const found = worth(error);
-      if (found) store.set({ explainError: found });
+      const failure = worth(error);
+      if (failure) store.set({ explainError: failure });
       return false;
     }
   }
@@ -116,8 +116,8 @@ export function createAsking(desk) {
     try {
       store.set({ tests: await busy(api.test(rules)), testsError: null });
     } catch (error) {
-      const found = worth(error);
-      if (found) store.set({ tests: null, testsError: found });
+      const failure = worth(error);
+      if (failure) store.set({ tests: null, testsError: failure });
     }
     return undefined;
   }
@@ -127,19 +127,19 @@ export function createAsking(desk) {
     if (!data) return;
     if (unreadable) return void store.set({ evaluationError: unreadable });
     try {
-      const asked = rules;
-      const show = (/** @type {any} */ found) => {
-        if (store.get().data?.id === data.id) store.set({ evaluation: found, evaluationError: null });
-        return found.complete;
+      const sentRules = rules;
+      const show = (/** @type {any} */ evaluation) => {
+        if (store.get().data?.id === data.id) store.set({ evaluation, evaluationError: null });
+        return evaluation.complete;
       };
-      if (!show(await busy(api.evaluate(data.id, asked, AT_ONCE)))) show(await busy(api.evaluate(data.id, asked)));
+      if (!show(await busy(api.evaluate(data.id, sentRules, AT_ONCE)))) show(await busy(api.evaluate(data.id, sentRules)));
     } catch (error) {
-      const found = worth(error);
-      const sent = found?.code === "unknown-data" && again ? loading.again() : null;
+      const failure = worth(error);
+      const sent = failure?.code === "unknown-data" && again ? loading.again() : null;
       if (sent) {
-        await sent.then(() => evaluate(false), () => store.set({ evaluationError: found }));
-      } else if (found) {
-        store.set({ evaluationError: found });
+        await sent.then(() => evaluate(false), () => store.set({ evaluationError: failure }));
+      } else if (failure) {
+        store.set({ evaluationError: failure });
       }
     }
   }

@@ -24,9 +24,9 @@ const known = new WeakMap();
 
 /** @param {Language} language @returns {Template[]} */
 function templatesOf(language) {
-  const made = known.get(language) ?? language.sentences.map((one) => ({ ...one, parts: partsOf(one.sentence, one.example) }));
-  known.set(language, made);
-  return made;
+  const templates = known.get(language) ?? language.sentences.map((sentence) => ({ ...sentence, parts: partsOf(sentence.sentence, sentence.example) }));
+  known.set(language, templates);
+  return templates;
 }
 
 const PIECE = /\{[^}]*\}|[^\s{}]+/g;
@@ -90,9 +90,9 @@ function proposals(tokens, language) {
     return [...fits.map(sentenceOption), ...names(language)];
   }
   /** @type {Option[]} */
-  const found = [];
-  for (const template of templatesOf(language)) if (!/^example|\{rule\}/.test(template.sentence)) follow(template, 0, rule, 0, language, found);
-  return found;
+  const matches = [];
+  for (const template of templatesOf(language)) if (!/^example|\{rule\}/.test(template.sentence)) follow(template, 0, rule, 0, language, matches);
+  return matches;
 }
 
 /**
@@ -100,37 +100,37 @@ function proposals(tokens, language) {
  *
  * @param {Template} template @param {number} i  the next part
  * @param {Token[]} tokens @param {number} j  the next token
- * @param {Language} language @param {Option[]} found
+ * @param {Language} language @param {Option[]} matches
  */
-function follow(template, i, tokens, j, language, found) {
+function follow(template, i, tokens, j, language, matches) {
   const part = template.parts[i];
   if (part === undefined) {
-    if (j === tokens.length) found.push(...words(["[penalty 1]", "and ", "or ", "implies ", "iff "]));
+    if (j === tokens.length) matches.push(...words(["[penalty 1]", "and ", "or ", "implies ", "iff "]));
   } else if (j === tokens.length) {
-    found.push(...next(template, i, language));
+    matches.push(...next(template, i, language));
   } else if (typeof part === "string") {
-    if (sameWord(tokens[j].text, part)) follow(template, i + 1, tokens, j + 1, language, found);
+    if (sameWord(tokens[j].text, part)) follow(template, i + 1, tokens, j + 1, language, matches);
   } else if (part.like === "names") {
     for (let end = j; ; end += 2) {
-      if (end === tokens.length) return void found.push(...names(language));
+      if (end === tokens.length) return void matches.push(...names(language));
       const { kind, text } = tokens[end];
       if (kind !== "quoted" && (kind !== "word" || (language.words.has(text) && text !== "given"))) return;
       if (text === "given" && ++end >= tokens.length) return;
-      follow(template, i + 1, tokens, end + 1, language, found);
+      follow(template, i + 1, tokens, end + 1, language, matches);
       if (tokens[end + 1]?.text !== ",") return;
     }
   } else if (part.like === "place") {
     for (let end = j + 1; end <= tokens.length; end++) {
       const { kind, text } = tokens[end - 1];
       const whole = kind !== "word" || text === "token" || /\d/.test(text) || tokens[end - 2]?.text === "given";
-      if (whole) follow(template, i + 1, tokens, end, language, found);
+      if (whole) follow(template, i + 1, tokens, end, language, matches);
     }
     const before = tokens.at(-1);
-    if (before?.kind === "regex") found.push(...words(["after tokens /…/", "before tokens /…/"]));
-    if (before?.text === "tokens") found.push(...words(["/…/", 'among "…"']));
-    if (/^(after|before)$/.test(before?.text ?? "")) found.push(...words(PLACES.slice(0, -1)));
+    if (before?.kind === "regex") matches.push(...words(["after tokens /…/", "before tokens /…/"]));
+    if (before?.text === "tokens") matches.push(...words(["/…/", 'among "…"']));
+    if (/^(after|before)$/.test(before?.text ?? "")) matches.push(...words(PLACES.slice(0, -1)));
   } else {
-    follow(template, i + 1, tokens, j + 1, language, found);
+    follow(template, i + 1, tokens, j + 1, language, matches);
   }
 }
 
@@ -141,7 +141,7 @@ function next(template, i, language) {
     if (part.like === "names") return names(language);
     return words({ number: ["1 ", "2 ", "3 "], unit: UNITS.map((unit) => `${unit} `), place: PLACES, quoted: ['"…"'] }[part.like] ?? []);
   }
-  const slot = template.parts.findIndex((one, k) => k > i && typeof one !== "string");
+  const slot = template.parts.findIndex((part, k) => k > i && typeof part !== "string");
   const phrase = template.parts.slice(i, slot < 0 ? undefined : slot).join(" ");
   return [{ ...words([phrase + (slot < 0 ? "" : " ")])[0], detail: template.sentence }];
 }

@@ -20,7 +20,7 @@
 import { complete } from "./completions.js";
 import { fill, h } from "./dom.js";
 import { createHistory, difference } from "./history.js";
-import { createLayer, toldOf, worst } from "./layer.js";
+import { createLayer, describeFindings, worst } from "./layer.js";
 import { createPopup } from "./popup.js";
 import { toggleComments } from "./rules_text.js";
 
@@ -33,7 +33,7 @@ import { toggleComments } from "./rules_text.js";
 export function createEditor(root, { value = "", onChange = () => {}, onFix = () => {}, label = "Rules" } = {}) {
   /** @type {Language|null} */
   let language = null;
-  let told = 0; // the line of which was said what is wrong with it
+  let announcedLine = 0; // the line whose findings were announced last
   const history = createHistory(value);
   const layer = createLayer();
 
@@ -77,13 +77,13 @@ export function createEditor(root, { value = "", onChange = () => {}, onFix = ()
   function followCursor() {
     const line = lineAt(field.selectionEnd);
     layer.setCurrent(line);
-    const found = layer.findingsAt(line);
-    const hint = found.some((finding) => finding.fix) ? " Quick fix: Ctrl+." : "";
-    const text = found.length ? `Line ${line}, ${toldOf(found).replace(/[^.?!]$/, "$&.")}${hint}` : "";
+    const findings = layer.findingsAt(line);
+    const hint = findings.some((finding) => finding.fix) ? " Quick fix: Ctrl+." : "";
+    const text = findings.length ? `Line ${line}, ${describeFindings(findings).replace(/[^.?!]$/, "$&.")}${hint}` : "";
     if (message.textContent !== text) fill(message, text);
-    if (line !== told && text) fill(said, text); // once, when the cursor comes to the line: not at every key
-    told = line;
-    message.className = `editor-message ${worst(found)}`;
+    if (line !== announcedLine && text) fill(said, text); // once, when the cursor comes to the line: not at every key
+    announcedLine = line;
+    message.className = `editor-message ${worst(findings)}`;
   }
 
   // ---- changes ----
@@ -123,26 +123,26 @@ export function createEditor(root, { value = "", onChange = () => {}, onFix = ()
 
   // ---- completion ----
 
-  /** @param {boolean} asked by the user, not by typing */
-  function propose(asked) {
+  /** @param {boolean} explicit by the user, not by typing */
+  function propose(explicit) {
     const at = field.selectionEnd;
-    const found = language && field.selectionStart === at ? complete(field.value, at, language) : null;
+    const completion = language && field.selectionStart === at ? complete(field.value, at, language) : null;
     const inWord = /^[^\s,()[\]"#]/.test(field.value.slice(at));
-    if (!found || (!asked && (!found.typed || inWord))) return popup.close();
-    const whole = found.options.some((option) => option.insert.trim() === found.typed);
-    if (whole && !asked && found.options.length === 1) return popup.close();
-    popup.show(found.options, !whole);
+    if (!completion || (!explicit && (!completion.typed || inWord))) return popup.close();
+    const whole = completion.options.some((option) => option.insert.trim() === completion.typed);
+    if (whole && !explicit && completion.options.length === 1) return popup.close();
+    popup.show(completion.options, !whole);
   }
 
   /** @param {import("./completions.js").Option} option */
   function take(option) {
-    const found = language && complete(field.value, field.selectionEnd, language);
+    const completion = language && complete(field.value, field.selectionEnd, language);
     popup.close();
-    if (!found) return;
-    const rest = field.value.slice(found.to);
+    if (!completion) return;
+    const rest = field.value.slice(completion.to);
     const insert = rest.startsWith(" ") ? option.insert.trimEnd() : option.insert;
     const [from, to] = option.select ?? [insert.length, insert.length];
-    change(field.value.slice(0, found.from) + insert + rest, found.from + from, found.from + to);
+    change(field.value.slice(0, completion.from) + insert + rest, completion.from + from, completion.from + to);
   }
 
   /** @param {KeyboardEvent} event @returns {boolean} was it a key for the list? */
@@ -172,8 +172,8 @@ export function createEditor(root, { value = "", onChange = () => {}, onFix = ()
   }
 
   function quickFix() {
-    const found = layer.findingsAt(lineAt(field.selectionEnd)).find((finding) => finding.fix);
-    if (found) onFix(found);
+    const finding = layer.findingsAt(lineAt(field.selectionEnd)).find((finding) => finding.fix);
+    if (finding) onFix(finding);
   }
 
   function comment() {
@@ -201,7 +201,7 @@ export function createEditor(root, { value = "", onChange = () => {}, onFix = ()
     field.focus({ preventScroll: true });
     field.setSelectionRange(start, end < 0 ? field.value.length : end);
     layer.line(line)?.scrollIntoView({ block: "nearest" });
-    told = 0;
+    announcedLine = 0;
     followCursor();
   }
 
@@ -233,10 +233,10 @@ export function createEditor(root, { value = "", onChange = () => {}, onFix = ()
 
   scroller.addEventListener("mousemove", (/** @type {MouseEvent} */ event) => {
     const line = layer.lineUnder(event.clientY);
-    const found = layer.findingsAt(line);
-    tip.hidden = !line || !found.length;
+    const findings = layer.findingsAt(line);
+    tip.hidden = !line || !findings.length;
     if (tip.hidden) return;
-    fill(tip, toldOf(found));
+    fill(tip, describeFindings(findings));
     const over = /** @type {HTMLElement} */ (layer.line(line));
     tip.style.top = `${over.offsetTop + over.offsetHeight}px`;
   });
@@ -262,8 +262,8 @@ export function createEditor(root, { value = "", onChange = () => {}, onFix = ()
       language = known;
       layer.setLanguage(known);
     },
-    setFindings(found) {
-      layer.setFindings(found);
+    setFindings(findings) {
+      layer.setFindings(findings);
       tip.hidden = true;
       followCursor();
     },

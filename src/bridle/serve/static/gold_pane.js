@@ -35,49 +35,49 @@ export function createGoldPane(store) {
 
 /** @param {import("./state.js").State} state @param {import("./state.js").Store} store */
 function draw(state, store) {
-  const found = state.evaluation, body = byId("figures-body");
+  const evaluation = state.evaluation, body = byId("figures-body");
   byId("figures").hidden = !state.data;
-  byId("scores").hidden = !found?.none;
+  byId("scores").hidden = !evaluation?.none;
   byId("scores").classList.toggle("old", Boolean(state.evaluationError));
-  fill(byId("scores"), found?.none ? [tiles(found), h("button", {
+  fill(byId("scores"), evaluation?.none ? [tiles(evaluation), h("button", {
     type: "button", class: "link", onclick: () => byId("figures").scrollIntoView({ block: "start" }),
   }, "Figures per rule")] : null);
   if (!state.data) return void fill(body);
   const error = !state.evaluationError ? null : state.evaluationError.code !== "unreadable" ? problem(state.evaluationError, store)
     : h("p", { class: "dim" }, "These are the figures of the last rules that could be read.");
-  if (!found) return void fill(body, state.evaluationError ? problem(state.evaluationError, store) : h("p", { class: "dim" }, "Computing …"));
+  if (!evaluation) return void fill(body, state.evaluationError ? problem(state.evaluationError, store) : h("p", { class: "dim" }, "Computing …"));
   const box = body.querySelector(".wide"), left = box?.scrollLeft ?? 0;
   fill(body, error, h("div", { class: error ? "old" : "" },
-    sentence(found), table(found, store),
-    found.none ? null : h("p", { class: "dim" }, "The data has no gold labels, so there is nothing to measure accuracy and F1 against.")));
+    sentence(evaluation), table(evaluation, store),
+    evaluation.none ? null : h("p", { class: "dim" }, "The data has no gold labels, so there is nothing to measure accuracy and F1 against.")));
   if (left) body.querySelector(".wide").scrollLeft = left;
   return undefined;
 }
 
-/** @param {any} found @returns {any} the figures that matter, without and with rules */
-function tiles(found) {
+/** @param {any} evaluation @returns {any} the figures that matter, without and with rules */
+function tiles(evaluation) {
   const names = [["f1", "segments, F1"], ["accuracy", "tokens right"], ["all_right", "sequences all right"]];
   return names.map(([key, name]) => h("div", { class: "tile" },
     h("span", { class: "dim" }, name),
-    h("span", { class: "big" }, percent(found.none[key]), h("span", { class: "unseen" }, " without rules,"), h("span", { class: "dim", "aria-hidden": "true" }, " → "),
-      h("strong", {}, percent(found.all[key])), h("span", { class: "unseen" }, " with all rules")),
+    h("span", { class: "big" }, percent(evaluation.none[key]), h("span", { class: "unseen" }, " without rules,"), h("span", { class: "dim", "aria-hidden": "true" }, " → "),
+      h("strong", {}, percent(evaluation.all[key])), h("span", { class: "unseen" }, " with all rules")),
     h("span", { class: "meter", "aria-hidden": "true" },
-      h("span", { class: "before", style: { width: `${found.none[key] * 100}%` } }),
-      h("span", { class: "after", style: { width: `${found.all[key] * 100}%` } }))));
+      h("span", { class: "before", style: { width: `${evaluation.none[key] * 100}%` } }),
+      h("span", { class: "after", style: { width: `${evaluation.all[key] * 100}%` } }))));
 }
 
-/** @param {any} found @returns {any} */
-function sentence(found) {
-  const better = found.none ? ` (${found.improved.length} better, ${found.worse.length} worse)` : "";
-  const relaxed = found.relaxed.length ? ` In ${found.relaxed.length} no labelling obeys the hard rules.` : "";
-  return h("p", { class: "dim" }, `${counted(found.sequences, "sequence")}, ${counted(found.tokens, "token")}. Without rules, `,
-    `${found.broken.length} break a rule; the rules change ${found.changed.length}${better}.${relaxed}`);
+/** @param {any} evaluation @returns {any} */
+function sentence(evaluation) {
+  const better = evaluation.none ? ` (${evaluation.improved.length} better, ${evaluation.worse.length} worse)` : "";
+  const relaxed = evaluation.relaxed.length ? ` In ${evaluation.relaxed.length} no labelling obeys the hard rules.` : "";
+  return h("p", { class: "dim" }, `${counted(evaluation.sequences, "sequence")}, ${counted(evaluation.tokens, "token")}. Without rules, `,
+    `${evaluation.broken.length} break a rule; the rules change ${evaluation.changed.length}${better}.${relaxed}`);
 }
 
-/** @param {any} found @param {import("./state.js").Store} store @returns {any} */
-function table(found, store) {
-  const gold = Boolean(found.none);
-  const rows = found.rules.map((/** @type {any} */ row) => ({ row, gain: gains(row, found) }));
+/** @param {any} evaluation @param {import("./state.js").Store} store @returns {any} */
+function table(evaluation, store) {
+  const gold = Boolean(evaluation.none);
+  const rows = evaluation.rules.map((/** @type {any} */ row) => ({ row, gain: gains(row, evaluation) }));
   const most = Math.max(LITTLE, ...rows.map((/** @type {any} */ r) => Math.abs(r.gain.among?.f1 ?? 0)));
   const group = (/** @type {string} */ name, /** @type {number} */ span) => h("th", { scope: "colgroup", colspan: span, class: "group" }, name);
   const head = (/** @type {string} */ name) => h("th", { scope: "col", class: "number" }, name);
@@ -87,7 +87,7 @@ function table(found, store) {
       h("tr", {}, h("th", { scope: "col" }, "rule"), gold ? head("gold") : null, head("plain"), head("ruled"),
         gold ? [head("alone"), head("in all"), h("td", { "aria-hidden": "true" }), head("alone"), head("in all")] : head("changed"))),
     h("tbody", {}, rows.map((/** @type {any} */ r) => tableRow(r.row, r.gain, gold, most, store))),
-    gold ? h("tfoot", {}, total("without rules", found.none), total("with all rules", found.all)) : null));
+    gold ? h("tfoot", {}, total("without rules", evaluation.none), total("with all rules", evaluation.all)) : null));
 }
 
 /** @param {string} name @param {any} f @returns {any} */

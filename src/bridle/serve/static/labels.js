@@ -53,18 +53,18 @@ export function typeClass(model, label) {
  */
 export function segments(model, labels) {
   /** @type {Segment[]} */
-  const found = [];
+  const spans = [];
   const parts = new Map([...new Set(labels)].map((label) => [label, split(model, label)]));
   let before = "";
   for (const [t, label] of labels.entries()) {
     const { tag, type } = /** @type {any} */ (parts.get(label));
-    const last = found[found.length - 1];
+    const last = spans[spans.length - 1];
     const same = last && last.type === type && last.outside === !tag;
     if (same && !BEGINS.has(tag) && !ENDS.has(before)) last.end = t + 1;
-    else found.push({ start: t, end: t + 1, type, outside: !tag });
+    else spans.push({ start: t, end: t + 1, type, outside: !tag });
     before = tag;
   }
-  return found;
+  return spans;
 }
 
 const WHOLE = 400; // tokens up to which nothing is folded
@@ -164,10 +164,10 @@ function visible(n, marked) {
  * @param {Element} root @param {number[]} at
  */
 export function light(root, at) {
-  const wanted = new Set(at);
+  const positions = new Set(at);
   for (const token of root.querySelectorAll(".token.lit")) token.classList.remove("lit");
-  if (!wanted.size) return;
+  if (!positions.size) return;
   for (const token of root.querySelectorAll(".token")) {
-    token.classList.toggle("lit", wanted.has(Number(/** @type {any} */ (token).dataset.t)));
+    token.classList.toggle("lit", positions.has(Number(/** @type {any} */ (token).dataset.t)));
   }
 }

@@ -76,8 +76,8 @@ export function tokensOf(line) {
   /** @type {Token[]} */
   const tokens = [];
   TOKEN.lastIndex = 0;
-  for (let found = TOKEN.exec(line); found; found = TOKEN.exec(line)) {
-    const [kind, text] = /** @type {[TokenKind, string]} */ (Object.entries(found.groups ?? {}).find(([, value]) => value !== undefined));
+  for (let match = TOKEN.exec(line); match; match = TOKEN.exec(line)) {
+    const [kind, text] = /** @type {[TokenKind, string]} */ (Object.entries(match.groups ?? {}).find(([, value]) => value !== undefined));
     tokens.push({ kind, text, start: TOKEN.lastIndex - text.length, end: TOKEN.lastIndex });
   }
   return tokens;
@@ -144,25 +144,25 @@ export function piecesOf(line, language) {
   }
   const tokens = tokensOf(line);
   /** @type {[PieceKind, string][]} */
-  const found = [];
+  const pieces = [];
   let at = 0;
   let clause = ""; // the last keyword
   tokens.forEach((token, k) => {
     if (penaltyStart >= 0 && !prefix && token.start > penaltyStart && token.end <= penaltyEnd) return; // is part of the penalty
-    found.push(["space", line.slice(at, token.start)]);
+    pieces.push(["space", line.slice(at, token.start)]);
     const penalty = token.start === penaltyStart && !prefix;
     const is = penalty ? "penalty" : kindOf(token, tokens[k - 1], tokens[k + 1], clause, language);
     at = penalty ? penaltyEnd : token.end;
-    found.push([is, line.slice(token.start, at)]);
+    pieces.push([is, line.slice(token.start, at)]);
     if (is === "keyword") clause = token.text;
   });
-  found.push(["space", line.slice(at)]);
-  return joined(found);
+  pieces.push(["space", line.slice(at)]);
+  return joined(pieces);
 }
 
-/** @param {[PieceKind, string][]} found @returns {Piece[]} */
-function joined(found) {
-  return found.filter(([, text]) => text).map(([kind, text]) => ({ kind, text }));
+/** @param {[PieceKind, string][]} pieces @returns {Piece[]} */
+function joined(pieces) {
+  return pieces.filter(([, text]) => text).map(([kind, text]) => ({ kind, text }));
 }
 
 /**

@@ -25,14 +25,14 @@ export const LEVELS = {
   error: { sign: "✖", word: "error" }, warning: { sign: "▲", word: "warning" }, info: { sign: "i", word: "note" },
 };
 
-/** @param {Finding[]} found @returns {string} the worst level, "" if there are none */
-export function worst(found) {
-  return Object.keys(LEVELS).find((level) => found.some((finding) => finding.level === level)) ?? "";
+/** @param {Finding[]} lineFindings @returns {string} the worst level, "" if there are none */
+export function worst(lineFindings) {
+  return Object.keys(LEVELS).find((level) => lineFindings.some((finding) => finding.level === level)) ?? "";
 }
 
-/** @param {Finding[]} found @returns {string} */
-export function toldOf(found) {
-  return found.map((finding) => `${LEVELS[finding.level].word}: ${finding.message}`).join("; ");
+/** @param {Finding[]} lineFindings @returns {string} */
+export function describeFindings(lineFindings) {
+  return lineFindings.map((finding) => `${LEVELS[finding.level].word}: ${finding.message}`).join("; ");
 }
 
 /** @returns {Layer} */
@@ -47,11 +47,11 @@ export function createLayer() {
 
   /** @param {number} number @returns {HTMLElement} */
   function drawn(number) {
-    const found = findings.get(number) ?? [];
-    const level = worst(found);
+    const lineFindings = findings.get(number) ?? [];
+    const level = worst(lineFindings);
     const code = h("span", { class: "code", "aria-hidden": "true" }, piecesOf(lines[number - 1], language)
       .map(({ kind, text }) => (kind === "space" ? text : h("span", { class: `p-${kind}` }, text))));
-    const mark = level && h("span", { class: "mark", role: "img", "aria-label": toldOf(found) }, LEVELS[level].sign);
+    const mark = level && h("span", { class: "mark", role: "img", "aria-label": describeFindings(lineFindings) }, LEVELS[level].sign);
     return h("div", { class: `line${level ? ` has-${level}` : ""}${number === current ? " current" : ""}` }, mark || null, code);
   }
 
@@ -74,7 +74,7 @@ export function createLayer() {
       const moved = lines.length - before.length;
       if (moved) { // findings stay with their lines until the linter has seen the new text
         findings = new Map([...findings].filter(([number]) => number <= top || number > before.length - end)
-          .map(([number, found]) => [number > top ? number + moved : number, found]));
+          .map(([number, lineFindings]) => [number > top ? number + moved : number, lineFindings]));
       }
       for (let k = before.length - end; k > top; k--) line(k).remove();
       const next = line(top + 1);
@@ -84,12 +84,12 @@ export function createLayer() {
       language = known;
       element.replaceChildren(...lines.map((_, k) => drawn(k + 1)));
     },
-    setFindings(found) {
+    setFindings(lineFindings) {
       const before = findings;
       findings = new Map();
-      for (const finding of found) findings.set(finding.line, [...findings.get(finding.line) ?? [], finding]);
+      for (const finding of lineFindings) findings.set(finding.line, [...findings.get(finding.line) ?? [], finding]);
       for (const number of new Set([...before.keys(), ...findings.keys()])) {
-        if (toldOf(before.get(number) ?? []) !== toldOf(findings.get(number) ?? [])) line(number)?.replaceWith(drawn(number));
+        if (describeFindings(before.get(number) ?? []) !== describeFindings(findings.get(number) ?? [])) line(number)?.replaceWith(drawn(number));
       }
     },
     setCurrent(number) {
@@ -99,8 +99,8 @@ export function createLayer() {
       current = number;
     },
     lineUnder(y) {
-      return 1 + [...element.children].findIndex((one) => {
-        const box = one.getBoundingClientRect();
+      return 1 + [...element.children].findIndex((line) => {
+        const box = line.getBoundingClientRect();
         return y >= box.top && y < box.bottom;
       });
     },

@@ -17,7 +17,7 @@ function decoded(bytes) {
  * @param {import("./asking.js").Desk} desk
  * @param {(text: string) => void} tell says a warning together with the next summary
  */
-export function createLoading({ store, say, busy, worth, trouble }, tell) {
+export function createLoading({ store, say, busy, worth, showError }, tell) {
   /** @type {(() => Promise<any>)|null} */
   let last = null;
 
@@ -25,19 +25,19 @@ export function createLoading({ store, say, busy, worth, trouble }, tell) {
   async function loadData(load, about) {
     say("Loading the data …");
     try {
-      const found = await busy(load());
+      const data = await busy(load());
       last = load;
-      trouble(null);
-      const warnings = [...(about.warnings ?? []), ...(found.warnings ?? [])];
+      showError(null);
+      const warnings = [...(about.warnings ?? []), ...(data.warnings ?? [])];
       store.set({
-        data: { ...found, ...about, warnings }, index: found.sequences.length ? 0 : -1, evaluation: null, evaluationError: null, filter: "all",
+        data: { ...data, ...about, warnings }, index: data.sequences.length ? 0 : -1, evaluation: null, evaluationError: null, filter: "all",
       });
       tell(warnings[0] ?? "");
     } catch (error) {
-      const found = worth(error);
-      if (!found) return;
-      const named = new ApiError({ ...found, what: `“${about.name}”: ${found.what}` }, found.status);
-      trouble(named);
+      const failure = worth(error);
+      if (!failure) return;
+      const named = new ApiError({ ...failure, what: `“${about.name}”: ${failure.what}` }, failure.status);
+      showError(named);
       say(named.what);
     }
   }

@@ -18,7 +18,7 @@ const RETRY = 2000; // milliseconds until the page asks a server again that did 
 const ASKED = ["rules", "text", "index", "data"]; // keys of the state that the answers depend on
 
 const store = createStore();
-const asking = createAsking({ store, say, busy, worth, trouble });
+const asking = createAsking({ store, say, busy, worth, showError });
 
 /** @param {string} text */
 function say(text) {
@@ -26,8 +26,8 @@ function say(text) {
 }
 
 /** @param {any} error */
-function trouble(error) {
-  fill(byId("trouble"), error ? problem(error, store) : null);
+function showError(error) {
+  fill(byId("page-error"), error ? problem(error, store) : null);
 }
 
 let running = 0;
@@ -59,12 +59,12 @@ let retrying = false;
 /** @param {ApiError} error */
 function retry(error) {
   say(error.what);
-  trouble(error);
+  showError(error);
   if (retrying) return;
   retrying = true;
   const again = () => api.model().then((model) => {
     retrying = false;
-    trouble(null);
+    showError(null);
     if (store.get().model) asking.ask(new Set(ASKED));
     else begin(model);
   }, () => setTimeout(again, RETRY));
@@ -74,14 +74,14 @@ function retry(error) {
 /** The address holds a state that cannot be read. */
 function damaged() {
   const error = new ApiError({ code: "damaged", what: "The link is damaged or incomplete.", cause: "The page shows what it shows without a link." });
-  trouble(error);
+  showError(error);
   asking.tell(error.what);
 }
 
 /** @param {any} model */
 async function begin(model) {
   store.set({ model, rules: model.rules, text: model.sample_texts[0] ?? "" });
-  api.sentences().then((found) => store.set({ sentences: found.sentences }), worth);
+  api.sentences().then((answer) => store.set({ sentences: answer.sentences }), worth);
   await restore(store, asking.loadSample, damaged);
   keepAddress(store);
   if (!store.get().check) askFor(ASKED); // with neither text nor rules, nothing has changed
@@ -108,7 +108,7 @@ function askFor(keys) {
 store.subscribe((state, changed) => {
   const some = ASKED.filter((key) => changed.has(key));
   if (!state.model || !some.length) return;
-  if (!retrying && (changed.has("text") || changed.has("data"))) trouble(null);
+  if (!retrying && (changed.has("text") || changed.has("data"))) showError(null);
   askFor(some);
 });
 window.addEventListener("hashchange", () => restore(store, asking.loadSample, damaged));

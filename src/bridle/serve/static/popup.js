@@ -62,12 +62,12 @@ export function createPopup(field, { where, onChoose, tell }) {
     isOpen: () => !list.hidden,
     chosen: () => options[at] ?? null,
     place,
-    show(found, first) {
-      options = found;
+    show(shown, first) {
+      options = shown;
       at = -1;
-      fill(list, found.map((option, k) => h("li", { role: "option", id: `${id}-${k}`, "aria-selected": "false", class: option.kind },
+      fill(list, options.map((option, k) => h("li", { role: "option", id: `${id}-${k}`, "aria-selected": "false", class: option.kind },
         h("span", { class: "what" }, option.text), option.detail && h("small", {}, option.detail))));
-      if (list.hidden) tell(`${found.length === 1 ? "1 completion" : `${found.length} completions`}; arrow keys to choose, Enter to take, Escape to close`);
+      if (list.hidden) tell(`${options.length === 1 ? "1 completion" : `${options.length} completions`}; arrow keys to choose, Enter to take, Escape to close`);
       list.hidden = false;
       field.setAttribute("aria-controls", id);
       choose(first ? 0 : -1);

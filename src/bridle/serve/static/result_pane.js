@@ -26,13 +26,13 @@ export function proof(best) {
 /**
  * One line about the result, for the status.
  *
- * @param {any} told answer of /explain
+ * @param {any} explanation answer of /explain
  * @returns {string}
  */
-export function summary(told) {
-  const n = told.tokens.length;
-  const changes = told.changed.length ? `${told.changed.length} of ${counted(n, "token")} changed by the rules` : `${counted(n, "token")}, none changed by the rules`;
-  return `${changes}; ${proof(told.best)}`;
+export function summary(explanation) {
+  const n = explanation.tokens.length;
+  const changes = explanation.changed.length ? `${explanation.changed.length} of ${counted(n, "token")} changed by the rules` : `${counted(n, "token")}, none changed by the rules`;
+  return `${changes}; ${proof(explanation.best)}`;
 }
 
 /**
@@ -70,12 +70,12 @@ export function createResultPane(store, actions) {
 
 /** @param {import("./state.js").State} state @param {import("./state.js").Store} store */
 function drawNote(state, store) {
-  const told = state.explain, error = state.explainError;
-  byId("answer").hidden = !told;
-  byId("answer").classList.toggle("old", Boolean(told && error));
-  byId("clash").classList.toggle("old", Boolean(told && error));
+  const explanation = state.explain, error = state.explainError;
+  byId("answer").hidden = !explanation;
+  byId("answer").classList.toggle("old", Boolean(explanation && error));
+  byId("clash").classList.toggle("old", Boolean(explanation && error));
   if (error) {
-    const note = told ? h("p", { class: "dim" }, "Below is the last result that could be computed.") : null;
+    const note = explanation ? h("p", { class: "dim" }, "Below is the last result that could be computed.") : null;
     fill(byId("note"), problem(error, store), note);
   } else if (!shown(state).text.trim()) {
     fill(byId("note"), h("p", { class: "dim" }, "Write or paste a text, or load labelled data. The labels appear here."));
@@ -86,27 +86,27 @@ function drawNote(state, store) {
 
 /** @param {import("./state.js").State} state @param {import("./state.js").Store} store */
 function drawAnswer(state, store) {
-  const told = state.explain, model = state.model;
-  drawClash(told, store);
-  if (!told) return;
-  const { plain, best, gold } = told;
-  drawLabels(byId("plain"), model, told, plain.labels, { gold });
-  drawLabels(byId("constrained"), model, told, best.labels, { was: plain.labels, gold });
+  const explanation = state.explain, model = state.model;
+  drawClash(explanation, store);
+  if (!explanation) return;
+  const { plain, best, gold } = explanation;
+  drawLabels(byId("plain"), model, explanation, plain.labels, { gold });
+  drawLabels(byId("constrained"), model, explanation, best.labels, { was: plain.labels, gold });
   const marks = [
-    told.changed.length ? h("span", {}, h("span", { class: "changed" }, "underlined"), ": changed by the rules. ") : null,
+    explanation.changed.length ? h("span", {}, h("span", { class: "changed" }, "underlined"), ": changed by the rules. ") : null,
     gold ? h("span", {}, h("span", { class: "wrong" }, "≠"), ": differs from gold. ") : null,
   ];
   fill(byId("proof"), marks, capital(proof(best)),
-    best.penalty ? `, after penalties of ${number(best.penalty)}` : "", told.cost > 0 ? `. The rules cost ${number(told.cost)}` : "", ".");
-  drawEffects(byId("effects"), told, store);
-  drawAlternatives(byId("alternatives"), told, model);
-  drawProbabilities(byId("probabilities"), told, model);
+    best.penalty ? `, after penalties of ${number(best.penalty)}` : "", explanation.cost > 0 ? `. The rules cost ${number(explanation.cost)}` : "", ".");
+  drawEffects(byId("effects"), explanation, store);
+  drawAlternatives(byId("alternatives"), explanation, model);
+  drawProbabilities(byId("probabilities"), explanation, model);
 }
 
-/** @param {any} told @param {import("./state.js").Store} store */
-function drawClash(told, store) {
-  if (told?.best.status !== "relaxed" && !told?.clash.length) return fill(byId("clash"));
-  const rules = told.clash.map((/** @type {any} */ c) => h("li", {}, lineLink(store, c.line, c.rule)));
+/** @param {any} explanation @param {import("./state.js").Store} store */
+function drawClash(explanation, store) {
+  if (explanation?.best.status !== "relaxed" && !explanation?.clash.length) return fill(byId("clash"));
+  const rules = explanation.clash.map((/** @type {any} */ c) => h("li", {}, lineLink(store, c.line, c.rule)));
   return fill(byId("clash"), h("div", { class: "problem" },
     h("p", {}, h("strong", {}, rules.length ? "These rules cannot hold together here." : "No labelling obeys the hard rules.")),
     rules.length ? h("ul", {}, rules) : null,

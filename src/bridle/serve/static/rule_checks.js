@@ -52,7 +52,7 @@ export function createFindings(list, store, edit) {
 }
 
 /**
- * @param {{list: HTMLElement, button: HTMLElement, trouble: HTMLElement}} parts
+ * @param {{list: HTMLElement, button: HTMLElement, errorBox: HTMLElement}} parts
  *   an <ul>; adds the result that is shown as a test case; why the test cases could not be run
  * @param {Store} store
  * @param {Edit} edit
@@ -61,7 +61,7 @@ export function createFindings(list, store, edit) {
  * @returns {{draw: (state: State) => void, setFresh: (what: "result"|"tests", fresh: boolean) => void}}
  *   fresh: the result, or the outcome of the test cases, is that of these rules
  */
-export function createExamples({ list, button, trouble }, store, edit, language, say) {
+export function createExamples({ list, button, errorBox }, store, edit, language, say) {
   let drawn = "";
   let error = /** @type {any} */ (null);
   const fresh = { result: false, tests: false };
@@ -70,7 +70,7 @@ export function createExamples({ list, button, trouble }, store, edit, language,
   button.addEventListener("click", () => {
     const state = store.get(), now = resultNow(state);
     if (!now) return;
-    const passed = new Map((state.tests?.examples ?? []).map((/** @type {any} */ one) => [one.line, one.passed]));
+    const passed = new Map((state.tests?.examples ?? []).map((/** @type {any} */ test) => [test.line, test.passed]));
     const kept = linesOfExample(state.rules, now.text).find((line) => !fresh.tests || !passed.get(line));
     if (kept === undefined) return edit((text) => addExample(text, now.text, now.spans, language()));
     store.set({ goto: { line: kept } });
@@ -85,9 +85,9 @@ export function createExamples({ list, button, trouble }, store, edit, language,
     draw(state) {
       button.setAttribute("aria-disabled", String(!resultNow(state)));
       button.title = state.model && !state.model.takes_text ? "Test cases need a model that reads text" : "";
-      if (error !== state.testsError) fill(trouble, state.testsError ? problem(state.testsError, store) : null);
+      if (error !== state.testsError) fill(errorBox, state.testsError ? problem(state.testsError, store) : null);
       error = state.testsError;
-      const tests = new Map((state.tests?.examples ?? []).map((/** @type {any} */ one) => [`${one.line} ${one.text}`, one]));
+      const tests = new Map((state.tests?.examples ?? []).map((/** @type {any} */ test) => [`${test.line} ${test.text}`, test]));
       const examples = linesOf(state.rules).map((line, k) => ({ line, number: k + 1, read: readLine(line) }))
         .filter(({ read }) => read.kind === "example" && !read.off)
         .map(({ line, number }) => ({ number, text: textOfExample(line) ?? "", test: tests.get(`${number} ${textOfExample(line)}`) ?? null }));
@@ -105,9 +105,9 @@ export function createExamples({ list, button, trouble }, store, edit, language,
 /** @param {any} test @param {any} model @param {Language} language @returns {import("./dom.js").Child} the segments that were found */
 function gotOf(test, model, language) {
   const wrong = new Set(test.wrong);
-  const found = segments(model, test.labels).filter(({ outside }) => !outside);
-  if (!found.length) return "no segments";
-  return found.map(({ start, end, type }, k) => {
+  const spans = segments(model, test.labels).filter(({ outside }) => !outside);
+  if (!spans.length) return "no segments";
+  return spans.map(({ start, end, type }, k) => {
     const words = test.tokens.slice(start, end).map((/** @type {string} */ token, /** @type {number} */ t) =>
       [t ? " " : "", wrong.has(start + t) ? h("mark", {}, token) : token]);
     return [k ? ", " : "", h("b", {}, shownName(type, language)), " “", h("bdi", {}, words), "”"];

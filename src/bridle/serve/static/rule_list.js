@@ -30,15 +30,15 @@ export function rulesIn(text) {
   /** @type {Map<string, number>} */
   const times = new Map();
   /** @type {RuleLine[]} */
-  const found = [];
+  const rules = [];
   linesOf(text).forEach((line, k) => {
     const { kind, off, sentence, penalty, per } = readLine(line);
     if (kind !== "rule") return;
     const nth = (times.get(sentence) ?? 0) + 1;
     times.set(sentence, nth);
-    found.push({ key: nth > 1 ? `${sentence}\n${nth}` : sentence, line: k + 1, sentence, off, penalty, per });
+    rules.push({ key: nth > 1 ? `${sentence}\n${nth}` : sentence, line: k + 1, sentence, off, penalty, per });
   });
-  return found;
+  return rules;
 }
 
 /**
@@ -56,7 +56,7 @@ export function createRuleList(list, store, edit) {
 
   /** @param {string} key @param {(text: string, line: number, rule: RuleLine) => string} change @param {string} [group] */
   const editRule = (key, change, group) => edit((text) => {
-    const rule = rulesIn(text).find((one) => one.key === key);
+    const rule = rulesIn(text).find((entry) => entry.key === key);
     return rule ? change(text, rule.line, rule) : text;
   }, group);
 
@@ -147,13 +147,13 @@ function createItem({ key, sentence }, store, editRule) {
       show();
       element.className = `${now.off ? "off" : ""} ${now.penalty === null ? "" : "soft"}`.trim();
       fill(name, lineLink(store, now.line, piecesOf(sentence, language).map(({ kind, text }) => h("span", { class: `p-${kind}` }, text))));
-      fill(about, now.off ? "off" : wrong ? h("strong", { class: "bad" }, "has an error") : row ? told(row, evaluation) : null);
+      fill(about, now.off ? "off" : wrong ? h("strong", { class: "bad" }, "has an error") : row ? describeRow(row, evaluation) : null);
     },
   };
 }
 
 /** @param {any} row @param {any} evaluation @returns {import("./dom.js").Child} */
-function told(row, evaluation) {
+function describeRow(row, evaluation) {
   const gain = gains(row, evaluation);
   const word = verdict(gain);
   const times = (/** @type {number} */ count) => `${count.toLocaleString("en")}×`;

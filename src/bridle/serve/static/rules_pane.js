@@ -35,16 +35,16 @@ export function createRulesPane(root, store, announce = () => {}) {
       .map(([key, does]) => h("span", {}, h("kbd", {}, key), ` ${does}`)));
   const lists = { findings: h("ul", { id: "findings" }), rules: h("ul", { id: "rule-list" }), examples: h("ul", { id: "examples-list" }) };
   const counts = { findings: h("span", { class: "dim" }), rules: h("span", { class: "dim" }), examples: h("span", { class: "dim" }) };
-  const trouble = h("div", { id: "examples-trouble" });
+  const errorBox = h("div", { id: "examples-error" });
   const add = h("button", { id: "add-example", type: "button" }, "Add the current result as a test case");
   root.append(keys,
     h("section", { "aria-label": "Findings" }, h("h3", {}, "Findings ", counts.findings), lists.findings),
     h("section", { "aria-label": "Each rule" }, h("h3", {}, "Each rule ", counts.rules), lists.rules),
-    h("section", { "aria-label": "Test cases" }, h("h3", {}, "Test cases ", counts.examples), trouble, lists.examples, add));
+    h("section", { "aria-label": "Test cases" }, h("h3", {}, "Test cases ", counts.examples), errorBox, lists.examples, add));
 
   const findings = createFindings(lists.findings, store, edit);
   const rules = createRuleList(lists.rules, store, edit);
-  const examples = createExamples({ list: lists.examples, button: add, trouble }, store, edit, () => language, announce);
+  const examples = createExamples({ list: lists.examples, button: add, errorBox }, store, edit, () => language, announce);
 
   root.addEventListener("keydown", (/** @type {any} */ event) => {
     if (!(event.ctrlKey || event.metaKey) || event.altKey || isTyping(event.target) || !/^[zy]$/i.test(event.key)) return;

@@ -14,8 +14,8 @@ const COMMENT_GAP = 3; // spaces before a comment that had to move
 function edited(text, line, edit) {
   const lines = linesOf(text);
   if (line < 1 || line > lines.length) return text;
-  const made = edit(lines[line - 1]);
-  lines.splice(line - 1, 1, ...(made === null ? [] : [made]));
+  const replacement = edit(lines[line - 1]);
+  lines.splice(line - 1, 1, ...(replacement === null ? [] : [replacement]));
   return lines.join("\n");
 }
 
@@ -45,9 +45,9 @@ export function toggle(text, line) {
 export function setPenalty(text, line, value) {
   const column = penaltyColumn(text);
   return edited(text, line, (old) => {
-    const found = readLine(old);
-    if (found.kind !== "rule" || (value === null && found.penaltyStart < 0)) return old;
-    const { prefix, body, per, penaltyStart, penaltyEnd, sentenceEnd, commentStart } = found;
+    const parsed = readLine(old);
+    if (parsed.kind !== "rule" || (value === null && parsed.penaltyStart < 0)) return old;
+    const { prefix, body, per, penaltyStart, penaltyEnd, sentenceEnd, commentStart } = parsed;
     const comment = body.slice(commentStart);
     let start = body.slice(0, sentenceEnd);
     if (value !== null) {
@@ -57,8 +57,8 @@ export function setPenalty(text, line, value) {
       start += " ".repeat(gap) + penalty + (penaltyStart >= 0 ? body.slice(penaltyEnd, commentStart).trimEnd() : "");
     }
     if (!comment) return prefix + start;
-    const room = commentStart - start.length;
-    return prefix + start + " ".repeat(room > 0 ? room : penaltyStart >= 0 ? 1 : COMMENT_GAP) + comment;
+    const space = commentStart - start.length;
+    return prefix + start + " ".repeat(space > 0 ? space : penaltyStart >= 0 ? 1 : COMMENT_GAP) + comment;
   });
 }
 
@@ -102,15 +102,15 @@ export function applyFix(text, fix) {
  */
 export function addExample(text, example, spans, language) {
   const segments = spans.map((span) => `${shownName(span.label, language)} ${quote(span.text)}`);
-  const made = `example ${quote(example)} is ${segments.join(", ") || "nothing"}`;
+  const testCase = `example ${quote(example)} is ${segments.join(", ") || "nothing"}`;
   const lines = linesOf(text);
   const examples = lines.map((line, k) => ({ k, line, read: readLine(line) })).filter(({ read }) => read.kind === "example" && !read.off);
   const same = examples.find(({ line }) => textOfExample(line) === example);
-  if (same) return edited(text, same.k + 1, (old) => made + commentOf(old));
+  if (same) return edited(text, same.k + 1, (old) => testCase + commentOf(old));
   const last = examples.at(-1);
-  if (last) return [...lines.slice(0, last.k + 1), made, ...lines.slice(last.k + 1)].join("\n");
+  if (last) return [...lines.slice(0, last.k + 1), testCase, ...lines.slice(last.k + 1)].join("\n");
   const before = text.trimEnd();
-  return `${before}${before ? "\n\n" : ""}${made}\n`;
+  return `${before}${before ? "\n\n" : ""}${testCase}\n`;
 }
 
 /** @param {string} line @returns {string} its comment, and the spaces before it */
@@ -145,10 +145,10 @@ export function toggleComments(text, first, last) {
   const lines = linesOf(text);
   const chosen = lines.slice(first - 1, last);
   const all = chosen.every((line) => /^\s*(#|$)/.test(line)) && chosen.some((line) => line.trim());
-  const made = chosen.map((line) => {
+  const changed = chosen.map((line) => {
     if (!line.trim()) return line;
     return all ? (readLine(line).off ? readLine(line).body : line.replace(/^(\s*)# ?/, "$1")) : `# ${line}`;
   });
-  lines.splice(first - 1, chosen.length, ...made);
+  lines.splice(first - 1, chosen.length, ...changed);
   return lines.join("\n");
 }

@@ -125,10 +125,10 @@ export async function fromFragment(fragment) {
   try {
     const binary = atob(fragment.slice(4).replaceAll("-", "+").replaceAll("_", "/"));
     const bytes = Uint8Array.from(binary, (c) => c.charCodeAt(0));
-    const found = JSON.parse(new TextDecoder().decode(await through(bytes, new DecompressionStream("deflate-raw"))));
+    const stored = JSON.parse(new TextDecoder().decode(await through(bytes, new DecompressionStream("deflate-raw"))));
     const kinds = { text: "string", rules: "string", filter: "string", sample: "number" };
-    return Object.fromEntries(Object.entries(kinds).filter(([key, kind]) => typeof found?.[key] === kind)
-      .map(([key]) => [key, found[key]]));
+    return Object.fromEntries(Object.entries(kinds).filter(([key, kind]) => typeof stored?.[key] === kind)
+      .map(([key]) => [key, stored[key]]));
   } catch {
     return null;
   }

@@ -29,10 +29,10 @@ export function chosen(state) {
  */
 export function neighbour(state, step, from) {
   const count = state.data?.sequences.length ?? 0;
-  const some = chosen(state);
-  if (!some) return from + step >= 0 && from + step < count ? from + step : -1;
-  const found = step > 0 ? some.find((k) => k > from) : some.findLast((k) => k < from);
-  return found ?? -1;
+  const matching = chosen(state);
+  if (!matching) return from + step >= 0 && from + step < count ? from + step : -1;
+  const next = step > 0 ? matching.find((k) => k > from) : matching.findLast((k) => k < from);
+  return next ?? -1;
 }
 
 /** @param {import("./state.js").State} state @returns {boolean} did the user write or paste a text? Samples are none. */
@@ -78,20 +78,20 @@ export function createTextPane(store, actions) {
   });
   filter.addEventListener("change", () => {
     store.set({ filter: filter.value });
-    const state = store.get(), some = chosen(state);
-    if (some?.length && !some.includes(state.index)) store.set({ index: some.find((k) => k > state.index) ?? some[0] });
+    const state = store.get(), matching = chosen(state);
+    if (matching?.length && !matching.includes(state.index)) store.set({ index: matching.find((k) => k > state.index) ?? matching[0] });
   });
   document.addEventListener("keydown", (event) => {
     if (!store.get().data || event.ctrlKey || event.metaKey || event.shiftKey) return;
-    const at = /** @type {Element} */ (event.target), own = at === document.body || at.closest("#text-pane, #result");
+    const at = /** @type {Element} */ (event.target), inPane = at === document.body || at.closest("#text-pane, #result");
     if (at.matches("input[type=range]")) return;
     const typing = isTyping(at), mac = /Mac|iPhone|iPad/.test(navigator.platform);
     const arrows = { ArrowLeft: -1, ArrowRight: 1 }, letters = { k: -1, j: 1 };
-    const wanted = event.altKey ? (typing && mac ? undefined : arrows[/** @type {"ArrowLeft"} */ (event.key)])
-      : typing || !own ? undefined : letters[/** @type {"j"} */ (event.key)];
-    if (!wanted) return;
+    const direction = event.altKey ? (typing && mac ? undefined : arrows[/** @type {"ArrowLeft"} */ (event.key)])
+      : typing || !inPane ? undefined : letters[/** @type {"j"} */ (event.key)];
+    if (!direction) return;
     event.preventDefault();
-    step(/** @type {1 | -1} */ (wanted));
+    step(/** @type {1 | -1} */ (direction));
   });
 
   store.subscribe((state, changed) => {
@@ -128,8 +128,8 @@ function drawSamples(samples, state) {
 
 /** @param {import("./state.js").State} state */
 function drawWarnings(state) {
-  const told = state.data?.warnings ?? [];
-  fill(byId("data-warnings"), told.length ? h("ul", { class: "problem warning" }, told.map((text) => h("li", {}, capital(text)))) : null);
+  const warnings = state.data?.warnings ?? [];
+  fill(byId("data-warnings"), warnings.length ? h("ul", { class: "problem warning" }, warnings.map((text) => h("li", {}, capital(text)))) : null);
 }
 
 /** @param {import("./state.js").State} state @param {number} from */
@@ -138,14 +138,14 @@ function drawData(state, from) {
   if (!state.data) return;
   const { sequences, name, has_gold: gold } = state.data;
   fill(byId("data-name"), name, h("span", { class: "dim" }, ` ${counted(sequences.length, "sequence")}${gold ? "" : ", no gold labels"}`));
-  const some = chosen(state);
-  const total = some ? some.length : sequences.length;
-  const place = state.index < 0 ? -1 : some ? some.indexOf(state.index) : state.index;
+  const matching = chosen(state);
+  const total = matching ? matching.length : sequences.length;
+  const place = state.index < 0 ? -1 : matching ? matching.indexOf(state.index) : state.index;
   const id = sequences[state.index]?.id;
-  const seen = JSON.stringify([state.index, place, total, Boolean(some), id]);
+  const seen = JSON.stringify([state.index, place, total, Boolean(matching), id]);
   if (byId("position").dataset.seen !== seen) fill(byId("position"), // not each time: it is read out
     state.index < 0 ? `your own text; ${total} in the data` : `${place < 0 ? "–" : place + 1} of ${total}`,
-    some && state.index >= 0 ? h("span", { class: "dim" }, ` (number ${state.index + 1})`) : null,
+    matching && state.index >= 0 ? h("span", { class: "dim" }, ` (number ${state.index + 1})`) : null,
     id ? h("span", { class: "dim id" }, ` ${id}`) : null);
   byId("position").dataset.seen = seen;
   byId("own-text").setAttribute("aria-disabled", String(state.index < 0));

@@ -29,9 +29,9 @@ export function percent(share, { sign = false, unit = true } = {}) {
   return number(share * 100, { digits: 1, sign }) + (unit ? "\u202f%" : "");
 }
 
-/** @param {number} count @param {string} one @param {string} [many] @returns {string} "1 token", "1,200 tokens" */
-export function counted(count, one, many = `${one}s`) {
-  return `${count.toLocaleString("en")} ${count === 1 ? one : many}`;
+/** @param {number} count @param {string} singular @param {string} [many] @returns {string} "1 token", "1,200 tokens" */
+export function counted(count, singular, many = `${singular}s`) {
+  return `${count.toLocaleString("en")} ${count === 1 ? singular : many}`;
 }
 
 /**
@@ -54,13 +54,13 @@ export function places(at) {
  */
 export function runs(at, together = () => true) {
   /** @type {[number, number][]} */
-  const found = [];
+  const ranges = [];
   for (const t of at) {
-    const last = found[found.length - 1];
+    const last = ranges[ranges.length - 1];
     if (last && last[1] === t - 1 && together(last[1], t)) last[1] = t;
-    else found.push([t, t]);
+    else ranges.push([t, t]);
   }
-  return found;
+  return ranges;
 }
 
 /**
