@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Literal
 
@@ -409,15 +410,11 @@ def _combine(kind: str, *rules: Rule) -> Rule:
     return combined
 
 
-class named:  # noqa: N801  (reads as a sentence: with named(rule))
-    """A context in which errors name the rule, and the sequence if there is one."""
-
-    def __init__(self, rule: Rule, sequence: int | None = None) -> None:
-        self.rule, self.sequence = rule, sequence
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
-        if isinstance(error, BridleError):
-            error.at(rule=self.rule, sequence=self.sequence)
+@contextmanager
+def named(rule: Rule, sequence: int | None = None) -> Iterator[None]:
+    """Let errors that are raised inside name the rule, and the sequence if there is one."""
+    try:
+        yield
+    except BridleError as error:
+        error.at(rule=rule, sequence=sequence)
+        raise
