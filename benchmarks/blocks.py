@@ -77,7 +77,8 @@ def labelled(ids: list[str], lists: list[list[str]]) -> tuple[Block, Outcomes]:
 
 def written(name: str, pairs: list[tuple[Block, Outcomes]]) -> io.BytesIO:
     format, layout, file = format_named(name.split(".")[1], {}), Layout(), io.BytesIO()
-    fresh = ((block, Outcomes(outcomes.decodings)) for block, outcomes in pairs)  # nothing is known of them
+    # new outcomes, which have not computed anything yet
+    fresh = ((block, Outcomes(outcomes.decodings, outcomes.label_set)) for block, outcomes in pairs)
     if isinstance(format, Parquet):
         table = format.table_writer(file, layout)
         for block, outcomes in fresh:
