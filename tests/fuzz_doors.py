@@ -17,11 +17,11 @@ from pathlib import Path
 import numpy as np
 
 import bridle
-from bridle.cli.recording import read_config
 from bridle.data import Example, formats, open_scores, read, save_scores, write
 from bridle.integrations import crfsuite
 from bridle.learn import ConstrainedTagger, DeterministicRules
 from bridle.models import CrossFit
+from bridle.models.record import read_record
 from bridle.rules.lint import lint
 from bridle.rules.loading import load_lines, read_text
 from crfsuite_writer import SMALL, crfsuite_file
@@ -75,7 +75,7 @@ def doors() -> dict[str, Door]:
         "rules": Door("rules", ".rules", lambda folder: _texts(folder, RULES), _rules),
         "npz": Door("npz", ".npz", _npz, _decode),
         "scores": Door("json", ".jsonl", _scores, _decode),
-        "config": Door("json", ".json", _config, lambda path: read_config(Path(path))),
+        "config": Door("json", ".json", _config, lambda path: read_record(Path(path))),
         "labels": Door("text", ".txt", lambda folder: _texts(folder, "O\nB-A\nI-A\n"), _labels),
     }
 
@@ -253,9 +253,9 @@ def _rules(path: str) -> None:
 
 
 def _labels(path: str) -> None:
-    from bridle.cli.base import names_of
+    from bridle.cli.reading import label_names
 
-    bridle.Labels(names_of(None, Path(path)) or (), "BIO")
+    bridle.Labels(label_names(None, Path(path)) or (), "BIO")
 
 
 def _lattices() -> list[bridle.Lattice]:

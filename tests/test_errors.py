@@ -18,7 +18,7 @@ import pytest
 import bridle
 import bridle.errors as errors
 import bridle.rules as r
-from bridle.cli.base import option
+from bridle.cli.base import option_text
 from bridle.decoding.decoder import Decoder
 from bridle.errors import Argument, BridleError, GivenError, Infeasible, LimitReached, RuleError, RuleSyntaxError
 from bridle.labels import Labels
@@ -167,7 +167,7 @@ def test_arguments_are_spelt_when_the_message_is_made() -> None:
 )
 def test_an_argument_in_the_library_and_on_the_command_line(argument: Argument, library: str, line: str) -> None:
     error = BridleError("odd", cause="Pass {argument}.", argument=argument)
-    assert str(error).endswith(f"Pass {library}.") and error.message(option).endswith(f"Pass {line}.")
+    assert str(error).endswith(f"Pass {library}.") and error.message(option_text).endswith(f"Pass {line}.")
 
 
 def test_the_library_names_arguments_in_fields() -> None:
@@ -176,7 +176,7 @@ def test_the_library_names_arguments_in_fields() -> None:
         Decoder(labels, [r.forbid("A"), r.present("A")]).decode(Lattice(np.zeros((2, 2))))
     assert infeasible.value.argument == Argument("on_infeasible", "relax") and infeasible.value.sequence is None
     assert "decode with on_infeasible='relax'." in str(infeasible.value)
-    assert "decode with --on-infeasible relax." in infeasible.value.message(option)
+    assert "decode with --on-infeasible relax." in infeasible.value.message(option_text)
     with pytest.raises(GivenError) as missing:
         Decoder(labels, [r.forbid("A", at=r.given("verb"))]).decode_batch([Lattice(np.zeros((2, 2)))] * 2, [{}, {}])
     assert missing.value.sequence == 0 and missing.value.rule == r.forbid("A", at=r.given("verb"))
@@ -184,7 +184,7 @@ def test_the_library_names_arguments_in_fields() -> None:
         "sequence 0: given['verb'] is missing (in the rule: forbid A at given verb); got nothing; "
         "wanted given={'verb': ...}.\nPass it with each sequence."
     )
-    assert [f.message for f in lint(["forbid A"], spell=option)] == [
+    assert [f.message for f in lint(["forbid A"], spell=option_text)] == [
         "only the text of the rules was checked: pass --labels or --model for more"
     ]
 
@@ -263,7 +263,7 @@ def same(error: BridleError, other: BridleError) -> None:
     for a, b in zip(mine.pop("others", ()), its.pop("others", ()), strict=True):
         same(a, b)
     assert type(error) is type(other) and str(error) == str(other) and mine == its and error.args == other.args
-    assert error.message(option) == other.message(option)
+    assert error.message(option_text) == other.message(option_text)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -185,7 +185,7 @@ def test_the_script_for_a_shell_is_printed(run: Cli) -> None:
         ("train x --colums a", "--columns"),
         ("tag", "missing argument 'MODEL'."),
         ("train train.txt -o m --scheme XY", "'XY' is not one of 'auto'"),
-        ("train", "wanted DATA, or --config"),
+        ("train", "wanted DATA, or --settings FILE"),
         ("train train.txt", "wanted -o MODEL"),
         ("eval -", "<stdin>: there are no sequences"),
         ("train - -o x", "<stdin>: there are no sequences"),
@@ -274,10 +274,10 @@ def test_a_terminal_is_told_that_it_is_waited_for(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reading, "on_terminal", lambda stream: False)
-    reading.at_the_keyboard()
+    reading.announce_keyboard()
     assert capsys.readouterr().err == ""
     monkeypatch.setattr(reading, "on_terminal", lambda stream: stream is sys.stdin)
-    reading.at_the_keyboard()
+    reading.announce_keyboard()
     assert "Ctrl-D" in capsys.readouterr().err
 
 
@@ -300,7 +300,7 @@ def test_advice_names_only_options_that_the_command_has(name: str) -> None:
     names = advised()
     assert {"format", "on_unknown", "on_infeasible", "scheme", "tokens", "labels", "columns"} <= names
     for argument in sorted(names):
-        told = base.option(Argument(argument, {"x": 1} if argument == "given" else "x"), known)
+        told = base.option_text(Argument(argument, {"x": 1} if argument == "given" else "x"), known)
         assert told is None or {word for word in told.split() if word.startswith("--")} <= known, argument
 
 

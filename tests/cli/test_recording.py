@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import bridle
-from bridle.cli import recording
-from bridle.models import CRF
+from bridle.models import CRF, record
 from commands import Cli
 
 TRAIN = "\n".join(["the D B-NP\nold J I-NP\nman N I-NP\nsleeps V B-VP\n", "a D B-NP\ndog N I-NP\nruns V B-VP\n"] * 3)
@@ -67,8 +67,17 @@ def test_all_that_matters_is_written(trained: Training, here: Path) -> None:
 def test_every_option_is_in_it(run: Cli, trained: Training, here: Path) -> None:
     wanted = set(re.findall(r"--[a-z0-9-]+", run("train", "--help").stdout))
     told = {"--" + name.replace("_", "-") for name in trained()["settings"]}
-    without = {"--config", "--resume", "--progress", "--no-progress", "--json", "--help"}
-    assert wanted - told == without
+    without = {
+        "--settings",
+        "--config",
+        "--write-settings",
+        "--resume",
+        "--progress",
+        "--no-progress",
+        "--json",
+        "--help",
+    }
+    assert wanted - told == without | {"--help"}
 
 
 def test_a_run_is_repeated(run: Cli, trained: Training, here: Path) -> None:
@@ -140,6 +149,8 @@ def test_ctrl_c_is_written_too(run: Cli, here: Path, monkeypatch: pytest.MonkeyP
         ("[]", "not a training configuration"),
         ('{"command": "bridle bake", "settings": {}}', "got 'bridle bake'"),
         ('{"command": "bridle train", "settings": {"colour": 1}}', "unknown setting; got 'colour'"),
+        ('{"command": "bridle train", "settings": {"pairs": "some"}}', "bad setting pairs; got 'some'; wanted 'seen'"),
+        ('{"command": "bridle train", "settings": {"cutoff": 0}}', "bad setting cutoff; got 0; wanted a number >= 1"),
         ('{"command": "bridle train", "settings": {"threads": "many"}}', "'--threads'"),
         ('{"command": "bridle train", "settings": {"seed": 3}}', "DATA is missing"),
         ('{"command": "bridle train", "settings": {"data": "train.txt"}}', '"data" must be a list of files'),
@@ -151,6 +162,45 @@ def test_a_bad_configuration(run: Cli, here: Path, text: str | None, told: str) 
     result = run("train", "--config", "c.json", "-o", "m")
     assert result.exit_code == 2 and told in result.stderr and "Traceback" not in result.stderr
     assert not Path("m").exists()
+
+
+# ---- settings in TOML -----------------------------------------------------------------------------------------------
+
+
+def test_settings_in_force_are_written_and_read_again(run: Cli, trained: Training, here: Path) -> None:
+    trained("--c2", 0.5, "--option", "encoding=utf-8", "--write-settings", "s.toml")
+    text = Path("s.toml").read_text()
+    assert 'columns = "word,pos,chunk"\n' in text and 'data = ["train.txt"]\n' in text and "cutoff = 1\n" in text
+    assert "dev" not in tomllib.loads(text)  # there was none
+    Path("s.toml").write_text(text.replace("cutoff = 1", "cutoff = 2"))
+    run.ok("train", "--settings", "s.toml", "-o", "again.bridle", "--iterations", 2)
+    model, record = bridle.load("again.bridle"), json.loads(Path("again.bridle.json").read_text())
+    assert isinstance(model, CRF) and model.c2 == 0.5 and model.progress_.iteration == 2
+    assert record["settings"]["cutoff"] == 2 and record["model"]["cutoff"] == 2
+    assert record["settings"]["option"] == ["encoding=utf-8"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("c2 = ", "s.toml: not TOML"),
+        (
+            "iteratons = 3",
+            "unknown setting; got 'iteratons'; wanted names of options",
+        ),
+        ("iteratons = 3", "Did you mean 'iterations'?"),
+        ("tuning-second = 3", "Did you mean 'tuning_seconds'?"),
+        ("progress = true", "unknown setting; got 'progress'"),
+        ("margin = true", "bad setting margin; got True; wanted a number"),
+        ("folds = 1", "bad setting folds; got 1; wanted a number >= 2"),
+        ("data = 'train.txt'", '"data" must be a list of files'),
+        ("learner = 'crff'", "'crff' is not one of"),
+    ],
+)
+def test_bad_settings_in_toml(run: Cli, here: Path, text: str, message: str) -> None:
+    Path("s.toml").write_text(text)
+    result = run("train", "train.txt", "--settings", "s.toml", "-o", "m")
+    assert result.exit_code == 2 and message in result.stderr and not Path("m").exists()
 
 
 def test_nothing_of_the_user_is_overwritten(run: Cli, here: Path) -> None:
@@ -186,5 +236,5 @@ VALUES = st.recursive(
 
 @given(VALUES, st.integers(0, 3))
 def test_what_is_written_is_json_and_utf8(value: Any, depth: int) -> None:
-    text = recording._lines(value, depth)
+    text = record._indented(value, depth)
     assert json.loads(text.encode()) == value

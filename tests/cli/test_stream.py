@@ -15,7 +15,7 @@ import pytest
 from rich.console import Console
 
 import bridle
-from bridle.cli import bars
+from bridle.cli import base
 from bridle.data import Example, Pace
 from bridle.data.base import Format
 from bridle.data.source import Source
@@ -88,10 +88,14 @@ def test_bars_stay_out_of_pipes(
         def done(self) -> int:
             return 1
 
-    monkeypatch.setattr(bars, "on_terminal", lambda stream: err_shown if stream is sys.stderr else out_shown)
-    with bars.progress_bar(asked, Nothing(), out) as bar:
+    monkeypatch.setattr(base, "on_terminal", lambda stream: err_shown if stream is sys.stderr else out_shown)
+    with base.progress_bar(asked, Nothing(), out) as bar:
         assert bar.wait == wait
-    assert bars.shown(None) is err_shown and bars.shown(False) is False and bars.shown(True) is True
+    assert (
+        base.shows_progress(None) is err_shown
+        and base.shows_progress(False) is False
+        and base.shows_progress(True) is True
+    )
 
 
 def test_the_bar_ends_where_the_file_ends(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -106,11 +110,11 @@ def test_the_bar_ends_where_the_file_ends(monkeypatch: pytest.MonkeyPatch) -> No
 
     source = Source()
     monkeypatch.setattr("rich.console.Console", lambda **_: Console(file=io.StringIO()))
-    with bars.progress_bar(True, source, None) as bar:
+    with base.progress_bar(True, source, None) as bar:
         bar()
         source.at = 10
     assert bar.bar is not None and bar.bar.tasks[0].completed == 10
-    with bars.progress_bar(True, source, None) as bar:
+    with base.progress_bar(True, source, None) as bar:
         pass
     assert bar.bar is None  # nothing was read
 

@@ -300,13 +300,15 @@ def test_eval_compares_the_same_texts_only(run: Cli, folder: Path, tmp_path: Pat
 
 def test_options_that_say_nothing_are_refused(run: Cli, folder: Path, tmp_path: Path) -> None:
     train = ["train", folder / "train.txt", "-o", tmp_path / "m", *COLUMNS]
+    (tmp_path / "margin.toml").write_text("margin = 2\n")
+    (tmp_path / "average.toml").write_text('average = "last"\n')
     for more, flag, learner, other in (
-        (["--margin", 2], "margin", "crf", "local-perceptron"),
-        (["--average", "last"], "average", "crf", "perceptron"),
-        (["--learner", "perceptron", "--c2", 2], "c2", "perceptron", "crf"),
+        (["--settings", tmp_path / "margin.toml"], "margin", "crf", "local-perceptron"),
+        (["--settings", tmp_path / "average.toml"], "average", "crf", "perceptron"),
+        (["--learner", "perceptron", "--c2", 2], "--c2", "perceptron", "crf"),
     ):
         result = run(*train, *more)
-        told = f"`--{flag}` has no effect with `--learner {learner}`; remove it or use `--learner {other}`."
+        told = f"`{flag}` has no effect with `--learner {learner}`; remove it or use `--learner {other}`."
         assert result.exit_code == 2 and told in result.output
     assert "cannot have this format" in run("tag", folder / "m.bridle", "--to", "text", stdin="a D\n").output
 

@@ -19,8 +19,8 @@ pytestmark = pytest.mark.slow  # they share one experiment of a few seconds
 
 
 @cache
-def story() -> demo.Story:
-    return demo.tell()
+def story() -> demo.Results:
+    return demo.run()
 
 
 def test_rules_help_on_unseen_styles() -> None:
@@ -73,7 +73,7 @@ def test_the_page_holds_the_figures() -> None:
 
 def test_the_command(run: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(demo, "tell", lambda say: say("telling") or story())
+    monkeypatch.setattr(demo, "run", lambda say: say("telling") or story())
     result = run("demo")
     assert result.exit_code == 0 and "plain Viterbi" in result.stdout and "telling" in result.stderr
     assert result.stdout.endswith("Report: bridle-demo.html\n")
@@ -85,14 +85,14 @@ def test_the_command(run: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 def test_the_table_is_shown_before_the_report_is_written(
     run: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(demo, "tell", lambda say: story())
+    monkeypatch.setattr(demo, "run", lambda say: story())
     monkeypatch.setattr("os.replace", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left on device")))
     result = run("demo", "-o", tmp_path / "full.html")
     assert result.exit_code == 2 and "plain Viterbi" in result.stdout and "cannot write" in result.stderr
 
 
 def test_the_place_is_looked_at_first(run: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(demo, "tell", lambda say: pytest.fail("this takes seconds"))
+    monkeypatch.setattr(demo, "run", lambda say: pytest.fail("this takes seconds"))
     for out in (tmp_path / "none" / "x.html", tmp_path, "-"):
         result = run("demo", "-o", out)
         assert result.exit_code == 2 and "cannot write" in result.stderr and result.stdout == ""

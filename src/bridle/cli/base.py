@@ -7,26 +7,29 @@ import json
 import os
 import shlex
 import sys
-from collections.abc import Collection, Iterable, Mapping, Sequence
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, fields
-from enum import StrEnum
+from dataclasses import dataclass, field, fields
 from importlib import import_module
 from io import TextIOWrapper
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn, cast
+from typing import IO, TYPE_CHECKING, Annotated, Any, NoReturn, Protocol, cast
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 import bridle
-from bridle.errors import Argument, BridleError, FileError, Infeasible, LabelError, LimitReached
+from bridle.errors import Argument, BridleError, FileError, Infeasible, LimitReached
 from bridle.interrupts import INTERRUPTED, stop_as_usual
 
 if TYPE_CHECKING:
-    from bridle.labels import Scheme as KnownScheme
+    pass
+if TYPE_CHECKING:
+    from rich.progress import Progress
 
-LOOK, BAD, NO_ANSWER, NO_READER = 1, 2, 3, 141  # exit codes, described below
+WARNINGS, BAD_INPUT, NO_ANSWER, NO_READER = 1, 2, 3, 141  # exit codes, described below
 # Every command, in the order of work: the modules that hold it, and what it does. They are imported when it is called.
 COMMANDS = {
     "split": (["splitting"], "Split labelled sequences into training, development and test data."),
@@ -34,7 +37,7 @@ COMMANDS = {
     "tag": (["tagging"], "Label sequences with a model, optionally under rules."),
     "eval": (["evaluating"], "Compare labels with gold labels."),
     "learn": (["learning"], "Learn rules from labelled sequences, with their evidence and penalties."),
-    "rules": (["rules", "rules_test", "rules_tune"], "Check, show, test and tune rules."),
+    "rules": (["rules", "rules_tune"], "Check, show, test and tune rules."),
     "decode": (["decoding"], "Decode your own scores under rules."),
     "explain": (["explaining"], "Explain labels: which rules changed them, where, and at what cost."),
     "features": (
@@ -48,7 +51,7 @@ COMMANDS = {
     "demo": (["demo"], "Show what rules do, on references that ship with Bridle."),
     "info": (["info"], "Describe a model, or print versions, the processor and its vector instructions."),
 }
-_deserves_a_look = ContextVar("_deserves_a_look", default=False)  # was there a warning?
+_has_warnings = ContextVar("_deserves_a_look", default=False)  # was there a warning?
 # arguments of the library that are options of their own; others are options of a format
 _OWN_OPTIONS = {
     "on_infeasible",
@@ -84,6 +87,22 @@ Exit codes:
 """
 
 
+class Command(TyperCommand):
+    """A command whose help lists its options by panel, common ones first."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write arguments, options without a panel, and the panels in the order of the options."""
+        panels: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
+        for param in self.get_params(ctx):
+            panel = "Arguments" if param.param_type_name == "argument" else getattr(param, "rich_help_panel", None)
+            if (row := param.get_help_record(ctx)) is not None:
+                panels.setdefault(panel or "Options", []).append(row)
+        for panel, rows in panels.items():
+            if rows:
+                with formatter.section(panel):
+                    formatter.write_dl(rows)
+
+
 class Commands(TyperGroup):
     """The commands, each imported when it is called. An error ends in one message and an exit code."""
 
@@ -111,17 +130,17 @@ class Commands(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         """Run a command. Typer alone would not report Ctrl-C."""
-        _deserves_a_look.set(False)
+        _has_warnings.set(False)
         try:
             done = super().invoke(ctx)
         except KeyboardInterrupt as error:
-            raise typer.Exit(_told(error)) from None
+            raise typer.Exit(_report_error(error)) from None
         except typer.Exit as end:
-            if end.exit_code or not _deserves_a_look.get():
+            if end.exit_code or not _has_warnings.get():
                 raise
-            raise typer.Exit(LOOK) from None
-        if _deserves_a_look.get():
-            raise typer.Exit(LOOK)
+            raise typer.Exit(WARNINGS) from None
+        if _has_warnings.get():
+            raise typer.Exit(WARNINGS)
         return done
 
     def main(self, *args: Any, **named: Any) -> Any:
@@ -136,9 +155,9 @@ class Commands(TyperGroup):
         except _Misuse as error:
             if not alone:
                 raise
-            code = _misused(error, words)
+            code = _report_misuse(error, words)
         except BaseException as error:
-            code = _told(error, self.options_of(words))
+            code = _report_error(error, self.options_of(words))
         if not alone:
             return code
         sys.exit(code if isinstance(code, int) else 0)
@@ -152,11 +171,11 @@ class Commands(TyperGroup):
         return {name for one in command.params for name in one.opts}
 
 
-def _misused(error: Any, words: Sequence[str]) -> int:
+def _report_misuse(error: Any, words: Sequence[str]) -> int:
     """Print what is wrong with a command line, and the value that it got."""
     if error.ctx is None or type(error).__name__ == "NoArgsIsHelpError":
         error.show()
-        return BAD
+        return BAD_INPUT
     what, got = error.format_message().replace("Value error, ", "").rstrip(".?"), None
     what = what.removesuffix(" (Possible options: --help)")
     names = getattr(getattr(error, "param", None), "opts", [])
@@ -165,9 +184,9 @@ def _misused(error: Any, words: Sequence[str]) -> int:
             got = word.partition("=")[2] or after
     command = error.ctx.command_path
     more = "?" if "Did you mean" in what else "." if not got or got in what else f"; got {got!r}."
-    tell(f"{command}: {what[:1].lower()}{what[1:]}{more}")
-    tell(f"{error.ctx.get_usage()}\n'{command} --help' lists all options, with examples.")
-    return BAD
+    print_stderr(f"{command}: {what[:1].lower()}{what[1:]}{more}")
+    print_stderr(f"{error.ctx.get_usage()}\n'{command} --help' lists all options, with examples.")
+    return BAD_INPUT
 
 
 app = typer.Typer(
@@ -178,25 +197,6 @@ app = typer.Typer(
     epilog=_EPILOG,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-
-
-class Scheme(StrEnum):
-    """What --scheme takes."""
-
-    NONE, IO, BIO, BIOES, BMES = "none", "IO", "BIO", "BIOES", "BMES"
-
-
-class OnInfeasible(StrEnum):
-    """What --on-infeasible takes."""
-
-    RAISE, RELAX, SKIP = "raise", "relax", "skip"
-
-
-Names = Annotated[str | None, typer.Option("--labels", metavar="A,B,...", help="Labels, in the order of the columns.")]
-NamesFile = Annotated[
-    Path | None, typer.Option("--labels-file", metavar="FILE", help="File with the labels, one per line.")
-]
-TheScheme = Annotated[Scheme, typer.Option("--scheme", help="Tagging scheme of the labels.")]
 
 
 def _version(asked: bool) -> None:
@@ -214,14 +214,14 @@ def main(
     """Find the best labelling of a sequence that obeys your rules: exactly, fast, and with a proof."""
 
 
-def _told(error: BaseException, known: Collection[str] | None = None) -> int:
+def _report_error(error: BaseException, known: Collection[str] | None = None) -> int:
     """Print what ended a command in one message on stderr; return its exit code. known: options of the command."""
-    code, message = BAD, ""
+    code, message = BAD_INPUT, ""
     match error:
         case Infeasible() | LimitReached():
-            code, message = NO_ANSWER, error.message(lambda argument: option(argument, known))
+            code, message = NO_ANSWER, error.message(lambda argument: option_text(argument, known))
         case BridleError():
-            message = error.message(lambda argument: option(argument, known))
+            message = error.message(lambda argument: option_text(argument, known))
         case MemoryError():
             message = "out of memory"
         case KeyboardInterrupt() | typer.Abort():
@@ -239,12 +239,12 @@ def _told(error: BaseException, known: Collection[str] | None = None) -> int:
     return code
 
 
-def look_at_it() -> None:
+def mark_warning() -> None:
     """Let the command end with exit code 1 unless something worse happens: there was a warning."""
-    _deserves_a_look.set(True)
+    _has_warnings.set(True)
 
 
-def tell(text: str) -> None:
+def print_stderr(text: str) -> None:
     """Print on stderr, with control characters escaped."""
     from bridle.report.text import visible
 
@@ -253,10 +253,10 @@ def tell(text: str) -> None:
 
 def warn(message: str) -> None:
     """Print a message on stderr."""
-    tell(f"bridle: {message}")
+    print_stderr(f"bridle: {message}")
 
 
-def on_screen(line: str) -> str:
+def escape_controls(line: str) -> str:
     """Escape control characters of a line that a terminal shows."""
     from bridle.report.text import visible
 
@@ -265,28 +265,28 @@ def on_screen(line: str) -> str:
 
 def show(lines: Iterable[str]) -> None:
     """Print lines for people, with control characters escaped; scripts use --json."""
-    typer.echo("\n".join(map(on_screen, lines)))
+    typer.echo("\n".join(map(escape_controls, lines)))
 
 
 def show_data(line: str) -> None:
     """Print a line of data: unchanged in a pipe, with control characters escaped on a terminal."""
-    from bridle.cli.bars import on_terminal
+    from bridle.cli.base import on_terminal
 
-    typer.echo(on_screen(line) if on_terminal(sys.stdout) else line, color=True)  # False would drop escapes
+    typer.echo(escape_controls(line) if on_terminal(sys.stdout) else line, color=True)  # False would drop escapes
 
 
-def fail(message: str, code: int) -> NoReturn:
+def exit_with(message: str, code: int) -> NoReturn:
     """Print what is wrong and exit."""
     warn(message)
     raise typer.Exit(code) from None
 
 
-def option(argument: Argument, known: Collection[str] | None = None) -> str | None:
+def option_text(argument: Argument, known: Collection[str] | None = None) -> str | None:
     """The option for an argument of the library; None if the command, which has the `known` options, has none for it.
 
-    >>> print(option(Argument("on_infeasible", "relax")), option(Argument("comment", "# ")))
+    >>> print(option_text(Argument("on_infeasible", "relax")), option_text(Argument("comment", "# ")))
     --on-infeasible relax --option comment='# '
-    >>> option(Argument("on_unknown", "wrong"), known={"--model", "--tune"})
+    >>> option_text(Argument("on_unknown", "wrong"), known={"--model", "--tune"})
     """
     text = _spelt(argument, known)
     if known is None or not text.startswith("--") or text.split()[0] in known:
@@ -325,7 +325,7 @@ def _word(value: Any) -> str:
     return "NAME" if value is ... else shlex.quote("none" if value is None else str(value))
 
 
-def keep(out: str | Path | None, *others: str | Path | None, flag: str = "-o") -> None:
+def refuse_overwrite(out: str | Path | None, *others: str | Path | None, flag: str = "-o") -> None:
     """Refuse to overwrite a file that is also read, or also another output: a typing error would cost the data."""
     for path in others:
         if path is not None and out not in (None, "-") and Path(path).resolve() == Path(str(out)).resolve():
@@ -333,7 +333,7 @@ def keep(out: str | Path | None, *others: str | Path | None, flag: str = "-o") -
             raise FileError("this file would be overwritten", got=got, wanted=wanted, where=str(path))
 
 
-def check_place(path: Path) -> None:
+def check_writable(path: Path) -> None:
     """Check that a file can be written, before the work starts."""
     folder = path.resolve().parent
     written = path if path.exists() and not path.is_file() else folder  # a device is written as it is
@@ -344,7 +344,7 @@ def check_place(path: Path) -> None:
         )
 
 
-def check_kind(path: Path) -> None:
+def check_model_path(path: Path) -> None:
     """Check that an existing output file is a model: other files are not overwritten."""
     from bridle.models.files import MAGIC
 
@@ -361,22 +361,6 @@ def json_line(value: Any) -> str:
     return line if line.isprintable() else json.dumps(value)
 
 
-def names_of(listed: str | None, file: Path | None) -> tuple[str, ...] | None:
-    """Label names from the command line or from a file."""
-    from bridle.rules.loading import read_text
-
-    if listed is not None and file is not None:
-        raise LabelError("--labels and --labels-file cannot be combined", got="both", wanted="one of them")
-    if file is not None:
-        return tuple(line.strip() for line in read_text(file).splitlines() if line.strip())
-    return None if listed is None else tuple(name.strip() for name in listed.split(","))
-
-
-def labels_of(names: tuple[str, ...], scheme: Scheme) -> bridle.Labels:
-    """Labels under a scheme."""
-    return bridle.Labels(names, None if scheme is Scheme.NONE else cast("KnownScheme", scheme.value))
-
-
 @dataclass(frozen=True, slots=True)
 class Tally:
     """Counts of sequences by their status."""
@@ -385,7 +369,7 @@ class Tally:
     status: Mapping[str, int]
 
     @property
-    def needs_a_look(self) -> bool:
+    def has_warnings(self) -> bool:
         """Are there sequences without a proper labelling?"""
         return any(self.status.get(name) for name in ("infeasible", "relaxed", "nothing_found"))
 
@@ -396,8 +380,80 @@ class Tally:
         return ", ".join([f"{self.sequences:,} sequences", *parts])
 
 
-def ended(tally: Tally) -> NoReturn:
+def exit_by_status(tally: Tally) -> NoReturn:
     """Report sequences without a proper labelling, and exit with the matching code."""
-    if tally.needs_a_look or tally.status.get("limit"):
+    if tally.has_warnings or tally.status.get("limit"):
         warn(str(tally))
-    raise typer.Exit(LOOK if tally.needs_a_look else 0)
+    raise typer.Exit(WARNINGS if tally.has_warnings else 0)
+
+
+class Source(Protocol):
+    """Something that is read, and how much of it has been read."""
+
+    @property
+    def total(self) -> int | None:
+        """The total size."""
+
+    @property
+    def done(self) -> Callable[[], int]:
+        """How much has been read."""
+
+    # It may have a method `note` with more to show, such as a rate.
+
+
+def on_terminal(stream: IO[Any] | None) -> bool:
+    """Is this stream a terminal? It may be closed."""
+    return stream is not None and stream.isatty()
+
+
+def shows_progress(asked: bool | None) -> bool:
+    """Should progress be shown? On a terminal, unless the options say otherwise."""
+    return on_terminal(sys.stderr) if asked is None else asked
+
+
+def shows_bar(asked: bool | None, out: str | None) -> bool:
+    """May there be a bar? If the options ask for it, or if stderr is a terminal that shows nothing else."""
+    if asked is not None:
+        return asked
+    return on_terminal(sys.stderr) and (out not in (None, "-") or not on_terminal(sys.stdout))
+
+
+@contextmanager
+def progress_bar(asked: bool | None, source: Source, out: str | None, doing: str = "decoding") -> Iterator[Bar]:
+    """A bar on stderr: at once if the options ask for it, or after a second if there may be one."""
+    step = Bar(source, doing)
+    if shows_bar(asked, out):
+        step.wait = 0.0 if asked else 1.0
+    try:
+        yield step
+        if step.bar is not None:
+            step()  # the last step may have been some time ago
+    finally:
+        if step.bar is not None:
+            step.bar.stop()
+
+
+@dataclass
+class Bar:
+    """Updates the bar, and creates it after the waiting time."""
+
+    source: Source
+    doing: str
+    wait: float = float("inf")  # seconds before it is shown
+    begun: float = field(default_factory=time.monotonic)
+    bar: Progress | None = None
+
+    def __call__(self) -> None:
+        if time.monotonic() - self.begun < self.wait:
+            return
+        if self.bar is None:  # Rich takes long to import
+            from rich.console import Console
+            from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+            more = (TextColumn("{task.description}"),) if hasattr(self.source, "note") else ()
+            parts = (TextColumn(self.doing), BarColumn(), TaskProgressColumn(), TimeRemainingColumn(), *more)
+            self.bar = Progress(*parts, console=Console(stderr=True))
+            self.bar.add_task("", total=self.source.total)
+            self.bar.start()
+        note = self.source.note() if hasattr(self.source, "note") else ""
+        self.bar.update(self.bar.task_ids[0], completed=self.source.done(), description=note)

@@ -23,10 +23,9 @@ from typing import Any, NoReturn
 import typer
 
 import bridle
-from bridle.cli.bars import shown
-from bridle.cli.base import LOOK, warn
-from bridle.cli.options import bytes_of
-from bridle.cli.reading import rules_for
+from bridle.cli.base import WARNINGS, shows_progress, warn
+from bridle.cli.options import parse_size
+from bridle.cli.reading import load_model_rules
 from bridle.errors import BridleError, FileError
 from bridle.extras import needed
 from bridle.runs import RunResult, absolute
@@ -69,16 +68,16 @@ class Job:
         options = {name: given[name] for name in _OF_TAG if given.get(name) is not None}
         options["threads"] = options.get("threads") or 1  # of a task: the cluster has a task for every core
         if "max_memory" in options:
-            options["max_memory"] = bytes_of(options["max_memory"])
+            options["max_memory"] = parse_size(options["max_memory"])
         return cls(
             given["model"],
             inputs,
             out,
-            rules_for(given["rules"], tagger, lenient=given["lenient"]),
+            load_model_rules(given["rules"], tagger, lenient=given["lenient"]),
             _format(given["format"], inputs),
             {name: getattr(value, "value", value) for name, value in options.items()},
             dict(map(_setting, given["on_option"] or ())),
-            shown(given["progress"]),
+            shows_progress(given["progress"]),
         )
 
 
@@ -96,7 +95,7 @@ def tag_on(context: typer.Context) -> NoReturn:
     before = f", {result.rows_before:,} of them by an earlier run" if result.rows_before else ""
     ids = "no column id, so no checksum" if result.ids is None else f"checksum of ids {result.ids}"
     warn(f"finished: {result.rows:,} rows in {result.out} ({text}){before}; {ids}")
-    raise typer.Exit(LOOK if result.has_bad_rows else 0)
+    raise typer.Exit(WARNINGS if result.has_bad_rows else 0)
 
 
 def _on_spark(on: str, job: Job) -> RunResult:

@@ -7,18 +7,18 @@ from typing import Annotated
 
 import typer
 
-from bridle.cli.base import app, check_kind, check_place, json_line, show
-from bridle.cli.options import AnyScheme, AsJson, DataScheme
+from bridle.cli.base import Command, app, check_model_path, check_writable, json_line, show
+from bridle.cli.options import DataScheme, DataSchemeOption, JsonOption
 
 
-@app.command()
+@app.command(cls=Command)
 def convert(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="CRFsuite model file.", show_default=False)],
     out: Annotated[
         Path, typer.Option("-o", "--out", metavar="FILE", help="Bridle model to write.", show_default=False)
     ],
-    scheme: DataScheme = AnyScheme.AUTO,
-    as_json: AsJson = False,
+    scheme: DataSchemeOption = DataScheme.AUTO,
+    as_json: JsonOption = False,
 ) -> None:
     """Convert a CRFsuite model into a Bridle model.
 
@@ -40,9 +40,9 @@ def convert(
     """
     from bridle.integrations.crfsuite import load  # it brings models along
 
-    check_place(out)
-    check_kind(out)
-    made = load(model, scheme=scheme.asked)
+    check_writable(out)
+    check_model_path(out)
+    made = load(model, scheme=scheme.library_name)
     made.save(out)
     found = {
         "labels": len(made.labels_.names),

@@ -9,34 +9,24 @@ from typing import Annotated
 import typer
 
 import bridle
-from bridle.cli.bars import progress_bar
-from bridle.cli.base import (
-    Names,
-    NamesFile,
-    OnInfeasible,
-    Scheme,
-    Tally,
-    TheScheme,
-    app,
-    ended,
-    keep,
-    labels_of,
-    names_of,
-    on_screen,
-    warn,
-)
+from bridle.cli.base import Command, Tally, app, escape_controls, exit_by_status, progress_bar, refuse_overwrite, warn
 from bridle.cli.options import (
-    TheEngine,
-    TheLenient,
-    TheLimit,
-    TheMemory,
-    TheOut,
-    TheProgress,
-    TheRules,
-    TheThreads,
-    bytes_of,
+    EngineOption,
+    LabelsFileOption,
+    LabelsOption,
+    LenientOption,
+    MemoryOption,
+    OnInfeasible,
+    OutOption,
+    ProgressOption,
+    RulesOption,
+    Scheme,
+    SchemeOption,
+    ThreadsOption,
+    TimeLimitOption,
+    parse_size,
 )
-from bridle.cli.reading import at_the_keyboard, rules_of
+from bridle.cli.reading import announce_keyboard, label_names, load_rules, make_labels
 from bridle.data import Lines, Pace, open_scores
 from bridle.data.jsonl import JsonLines
 from bridle.errors import LabelError
@@ -44,23 +34,23 @@ from bridle.tagging import Block, tag
 from bridle.tagging.labelling import Want
 
 
-@app.command()
+@app.command(cls=Command)
 def decode(
     scores: Annotated[
         str, typer.Argument(metavar="SCORES", help="Score file: npz or JSON lines, optionally gzipped; - reads stdin.")
     ],
-    rules: TheRules = None,
-    lenient: TheLenient = False,
-    labels: Names = None,
-    labels_file: NamesFile = None,
-    scheme: TheScheme = Scheme.NONE,
-    engine: TheEngine = "auto",
-    threads: TheThreads = 0,
-    time_limit: TheLimit = None,
+    rules: RulesOption = None,
+    lenient: LenientOption = False,
+    labels: LabelsOption = None,
+    labels_file: LabelsFileOption = None,
+    scheme: SchemeOption = Scheme.NONE,
+    engine: EngineOption = "auto",
+    threads: ThreadsOption = 0,
+    time_limit: TimeLimitOption = None,
     max_states: Annotated[
         int | None, typer.Option(metavar="N", help="Maximum number of search states for each sequence.")
     ] = None,
-    max_memory: TheMemory = None,
+    max_memory: MemoryOption = None,
     on_infeasible: Annotated[
         OnInfeasible,
         typer.Option(
@@ -70,8 +60,8 @@ def decode(
     k: Annotated[
         int | None, typer.Option("--k", metavar="N", min=1, help="Also print the N best labellings of each sequence.")
     ] = None,
-    out: TheOut = None,
-    progress: TheProgress = None,
+    out: OutOption = None,
+    progress: ProgressOption = None,
 ) -> None:
     """Decode your own scores under rules.
 
@@ -100,18 +90,18 @@ def decode(
       130  interrupted by Ctrl-C; written lines are complete, and -o FILE is kept as FILE.part
       141  the reader of the output closed it
     """
-    keep(out, scores, *(rules or ()), labels_file)
-    memory = bytes_of(max_memory)
-    names = names_of(labels, labels_file)
-    rules_of(rules, None)
+    refuse_overwrite(out, scores, *(rules or ()), labels_file)
+    memory = parse_size(max_memory)
+    names = label_names(labels, labels_file)
+    load_rules(rules, None)
     pace = Pace()
     if scores == "-":
-        at_the_keyboard()
+        announce_keyboard()
     with open_scores(scores, pace, None if names is None else len(names)) as source:
-        known = labels_of(agreed(names, source.labels), scheme)
+        known = make_labels(agreed_labels(names, source.labels), scheme)
         decoder = bridle.Decoder(
             known,
-            rules_of(rules, known, lenient=lenient),
+            load_rules(rules, known, lenient=lenient),
             engine,
             time_limit=time_limit,
             max_states=max_states,
@@ -120,7 +110,7 @@ def decode(
         )
         want: list[Want] = [] if k is None else ["k_best"]
         status, lines_format = Counter[str](), JsonLines()
-        with Lines(out, warn, on_screen) as lines, progress_bar(progress, source, out) as step:
+        with Lines(out, warn, escape_controls) as lines, progress_bar(progress, source, out) as step:
             for chunk in source.chunks:
                 begun = time.perf_counter()
                 block = Block(len(chunk), scores=chunk.lattices, given=chunk.givens, ids=chunk.ids)
@@ -132,10 +122,10 @@ def decode(
                 status.update(outcomes.status.tolist())
                 step()
                 pace.took(time.perf_counter() - begun)
-    ended(Tally(status.total(), status))
+    exit_by_status(Tally(status.total(), status))
 
 
-def agreed(asked: tuple[str, ...] | None, found: tuple[str, ...] | None) -> tuple[str, ...]:
+def agreed_labels(asked: tuple[str, ...] | None, found: tuple[str, ...] | None) -> tuple[str, ...]:
     """The names of the columns: from the options or from the score file, which must agree."""
     if asked is None and found is None:
         raise LabelError(

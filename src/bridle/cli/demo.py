@@ -9,16 +9,16 @@ import typer
 from rich.console import Console
 
 from bridle.atomic import write_text
-from bridle.cli.base import app, check_place, json_line, show, tell, warn
-from bridle.cli.options import AsJson
+from bridle.cli.base import Command, app, check_writable, json_line, print_stderr, show, warn
+from bridle.cli.options import JsonOption
 
 PAGE = "bridle-demo.html"
 
 
-@app.command()
+@app.command(cls=Command)
 def demo(
     out: Annotated[Path, typer.Option("-o", "--out", metavar="FILE", help="HTML report to write.")] = Path(PAGE),
-    as_json: AsJson = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Show what rules do, on references that ship with Bridle.
 
@@ -41,15 +41,15 @@ def demo(
     """
     from bridle import demo as demonstration  # it brings models and learners along
 
-    check_place(out)
-    story = demonstration.tell(say=warn)
+    check_writable(out)
+    results = demonstration.run(say=warn)
     if as_json:
-        typer.echo(json_line(story.to_dict()))
+        typer.echo(json_line(results.to_dict()))
     else:
         console = Console()
-        demonstration.show(story, console if console.is_terminal else Console(width=100))
-    write_text(out, demonstration.page(story) + "\n")
+        demonstration.show(results, console if console.is_terminal else Console(width=100))
+    write_text(out, demonstration.page(results) + "\n")
     if as_json:
-        tell(f"Report: {out}")
+        print_stderr(f"Report: {out}")
     else:
         show([f"Report: {out}"])

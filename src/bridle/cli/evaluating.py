@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from itertools import tee
+from itertools import chain, islice, tee
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,31 +14,43 @@ import typer
 
 import bridle
 from bridle.atomic import write_text
-from bridle.cli.base import app, json_line, keep, show, warn
-from bridle.cli.comparing import Comparison, Pair
-from bridle.cli.options import FORMATS, AsJson, TheLenient, TheProgress, TheThreads
+from bridle.cli.base import Command, app, json_line, refuse_overwrite, show, warn
+from bridle.cli.options import (
+    COMPLETE_FORMATS,
+    ColumnsOption,
+    FormatOption,
+    FormatOptions,
+    JsonOption,
+    LabelOption,
+    LenientOption,
+    ProgressOption,
+    ThreadsOption,
+)
 from bridle.cli.reading import (
     Reader,
-    TheColumns,
-    TheFormat,
-    TheLabel,
-    TheOptions,
-    called,
-    given_of,
     labels_in,
-    model_reader,
-    reader_of,
+    load_model_rules,
+    load_rules,
+    make_model_reader,
+    make_reader,
+    parse_format_options,
     reading,
-    rules_for,
-    rules_of,
-    settings_of_format,
+    rule_inputs,
+    source_name,
+    warn_unknown_labels,
 )
-from bridle.errors import FileError
+from bridle.data import Example, Examples
+from bridle.data.base import Format, format_named
+from bridle.data.files import Guess, read_chosen
+from bridle.data.pairing import CHARACTERS, Style, carried_over, check_tokens, paired
+from bridle.data.standoff import Standoff
+from bridle.errors import Argument, FileError
 from bridle.learn.evidence import violations
 from bridle.models import Tagger
 from bridle.report import score
 from bridle.report.evaluation import LABELS, Evaluation, RuleCount, WrongSequence
 from bridle.report.scoring import UNANSWERED
+from bridle.rules.base import Rule
 
 _ON_PAGE = 50  # wrong sequences that a page shows
 
@@ -49,7 +61,7 @@ class Segments(StrEnum):
     AUTO, NONE, IO, BIO, IOB1, BIOES, BMES = "auto", "none", "IO", "BIO", "IOB1", "BIOES", "BMES"
 
 
-@app.command("eval")
+@app.command("eval", cls=Command)
 def evaluate(
     gold: Annotated[str, typer.Argument(metavar="GOLD", help="Labelled sequences; - reads stdin.", show_default=False)],
     predicted: Annotated[
@@ -67,17 +79,17 @@ def evaluate(
             help="Count the sequences that break each rule; with --model, also obey the rules. Can be repeated.",
         ),
     ] = None,
-    lenient: TheLenient = False,
-    format: TheFormat = None,
-    columns: TheColumns = None,
-    label: TheLabel = None,
-    option: TheOptions = None,
+    lenient: LenientOption = False,
+    format: FormatOption = None,
+    columns: ColumnsOption = None,
+    label: LabelOption = None,
+    option: FormatOptions = None,
     predicted_format: Annotated[
         str | None,
         typer.Option(
             "--predicted-format",
             metavar="NAME",
-            autocompletion=FORMATS,
+            autocompletion=COMPLETE_FORMATS,
             help="Format of PREDICTED. Default: by the suffix or the first lines, or that of GOLD.",
         ),
     ] = None,
@@ -110,9 +122,9 @@ def evaluate(
         Path | None,
         typer.Option("--html", metavar="FILE", help="Also write an HTML page with all tables and wrong sequences."),
     ] = None,
-    threads: TheThreads = 0,
-    as_json: AsJson = False,
-    progress: TheProgress = None,
+    threads: ThreadsOption = 0,
+    as_json: JsonOption = False,
+    progress: ProgressOption = None,
 ) -> None:
     """Compare labels with gold labels.
 
@@ -143,11 +155,11 @@ def evaluate(
         raise FileError("PREDICTED and --model cannot be combined", got="both", wanted="one of them")
     if gold == predicted == "-":
         raise FileError("both files are standard input", got="- twice", wanted="a file for one of them")
-    keep(html, gold, predicted, model, *(rules or ()), flag="--html")
+    refuse_overwrite(html, gold, predicted, model, *(rules or ()), flag="--html")
     tagger = None if model is None else bridle.load(model)
     reads = format, columns, label, option
-    reader = reader_of(*reads) if tagger is None else model_reader(tagger, *reads)
-    other = Reader(predicted_format, settings_of_format(predicted_option, "--predicted-option"))
+    reader = make_reader(*reads) if tagger is None else make_model_reader(tagger, *reads)
+    other = Reader(predicted_format, parse_format_options(predicted_option, "--predicted-option"))
     if predicted is None and (other.format or other.options):
         got = "--predicted-format" if other.format else "--predicted-option"
         raise FileError("PREDICTED is missing", got=got, wanted="GOLD and PREDICTED")
@@ -155,7 +167,7 @@ def evaluate(
     with ExitStack() as files:
         examples, bar = files.enter_context(reading(reader, gold, progress, "comparing"))
         if tagger is not None:
-            obeyed = rules_for(rules, tagger, lenient=lenient)
+            obeyed = load_model_rules(rules, tagger, lenient=lenient)
             pairs = comparison.by_model(examples.labelled(), tagger, obeyed, threads)
         elif predicted is not None:
             pairs = comparison.two_files(examples, reader, predicted, other)
@@ -167,7 +179,7 @@ def evaluate(
             (a.labels or () for a, _ in left), (b for _, b in right), None if scheme is Segments.NONE else scheme.value
         )
     if not scores.sequences:
-        raise FileError("there are no sequences", got="nothing", wanted="labelled sequences", where=called(gold))
+        raise FileError("there are no sequences", got="nothing", wanted="labelled sequences", where=source_name(gold))
     if not scores.correct_tokens and predicted is None and tagger is None:
         warn("no predicted label equals its gold label; are they in the last two columns?")
     if comparison.left_out:
@@ -175,7 +187,7 @@ def evaluate(
     broken = _broken(kept, rules, tagger, lenient, threads) if rules and isinstance(kept, list) else []
     found = Evaluation(scores, made.wrong, broken, comparison.unanswered)
     if html is not None:
-        below = " against ".join([str(predicted or model or "the last column"), called(gold)])
+        below = " against ".join([str(predicted or model or "the last column"), source_name(gold)])
         write_text(html, found.page("Evaluation", below).html())
     if as_json:
         typer.echo(json_line(found.to_dict()))
@@ -210,8 +222,8 @@ def _broken(
     gold = {k: a.known_labels for k, (a, _) in enumerate(pairs) if None not in (a.labels or ())}
     names = [labels for labels in (*gold.values(), *predicted) if set(labels) != {UNANSWERED}]
     known = labels_in(names, "auto") if tagger is None else labels_in(names, tagger.labels_.scheme, tagger.labels_)
-    obeyed = rules_of(rules, known, lenient=lenient)
-    given = [given_of(a) for a, _ in pairs]
+    obeyed = load_rules(rules, known, lenient=lenient)
+    given = [rule_inputs(a) for a, _ in pairs]
     answered = [k for k, labels in enumerate(predicted) if set(labels) != {UNANSWERED}]
 
     def count(labels: list[list[str]], where: Iterable[int]) -> list[int]:
@@ -222,3 +234,164 @@ def _broken(
         obeyed, count(list(gold.values()), gold), count([predicted[k] for k in answered], answered), strict=True
     )
     return [RuleCount(str(rule), a, b) for rule, a, b in counts]
+
+
+_AT_ONCE = 1024  # sequences
+_GOLD = "gold"  # what `bridle tag` calls the column of gold labels
+_LAYOUT = ("columns", "label")  # options of conll that a file with one more column does not share
+_NAMES = {  # what formats call tokens and labels by default, and `bridle tag` in what it writes
+    "jsonl": {"tokens": "tokens", "label": "labels"},
+    "csv": {"tokens": "word", "label": "label"},
+    "tsv": {"tokens": "word", "label": "label"},
+}
+
+Pair = tuple[Example, Sequence[str]]  # gold, and the predicted labels of the same tokens
+
+
+@dataclass
+class Comparison:
+    """Pairs gold labels with predicted ones, and counts sequences that lack either."""
+
+    unanswered: int = 0  # sequences without predicted labels
+    left_out: int = 0  # texts without gold
+
+    def one_file(self, examples: Examples) -> Iterator[Pair]:
+        """Gold is the column "gold" or, in a file without column names, the column before the labels."""
+        for example in examples:
+            last = list(example.columns)[-1] if examples.format == "conll" and len(example.columns) > 1 else None
+            name = _GOLD if _GOLD in example.columns else last
+            if name is None:
+                raise example.error(
+                    "the file has only one column of labels",
+                    got=f"the columns {', '.join(example.columns)} and the labels",
+                    wanted="tokens, gold labels (a column named 'gold') and predicted labels",
+                    cause="Pass a second file with the predicted labels, or --model.",
+                )
+            gold = [None if label == examples.missing else label for label in example.columns[name]]
+            yield replace(example, labels=gold), self._answer(example)
+
+    def two_files(self, gold: Examples, reader: Reader, path: str, asked: Reader) -> Iterator[Pair]:
+        """Predicted labels from a file of any format. reader: of gold; asked: the options for the other file."""
+        with read_chosen(path, lambda guess: _format_of(guess, gold.format, reader, asked)) as predicted:
+            predicted.items = _told_apart(predicted.items)
+            for a, b in self._matched(gold, reader, predicted, asked):
+                if a.labels is None and a.text is None:
+                    raise a.error("a sequence has no gold labels", got="tokens only", wanted="a label per token")
+                if a.labels is None:  # a text that nobody has annotated yet
+                    self.left_out += 1
+                else:
+                    yield a, self._answer(b)
+
+    def _matched(
+        self, gold: Examples, reader: Reader, predicted: Examples, asked: Reader
+    ) -> Iterator[tuple[Example, Example]]:
+        ours = format_named(gold.format, reader.options)
+        spans = isinstance(ours, Standoff), _is_standoff(predicted.format)
+        if spans[1]:  # its spans are cut at the tokens of gold
+            held: Iterable[Example] = gold if spans[0] else list(gold)
+            style = _style(ours) if spans[0] else Style.of(_names(held))
+            for a, b in paired(held, predicted):
+                yield a, carried_over(b, a, style)
+        elif spans[0]:
+            known = list(predicted)
+            style = Style.of(_names(known))
+            gold.items = format_named(gold.format, reader.options | CHARACTERS).read(gold.source)
+            for a, b in paired(gold, known):
+                yield carried_over(a, b, style), b
+        else:
+            layout = None if any(name in asked.options for name in _LAYOUT) else predicted.format
+            for a, b in paired(gold, predicted):
+                b = _laid_out(a, b, ours) if layout == "conll" else b
+                check_tokens(a, b, gold if a.id is None else ())
+                yield a, b
+
+    def by_model(
+        self, examples: Iterable[Example], tagger: Tagger, rules: Iterable[Rule], threads: int
+    ) -> Iterator[Pair]:
+        """Predicted labels by a model, under rules."""
+        decoder = tagger.decoder(rules, on_infeasible="relax")
+        relaxed, gold, left = 0, set[str | None](), iter(examples)
+        while held := list(islice(left, _AT_ONCE)):
+            xs = [example.columns for example in held]
+            given = tagger.given(xs, decoder, [example.given for example in held])
+            found = decoder.decode_batch(tagger.lattices(xs, threads=threads), given, threads)
+            relaxed += sum(one.relaxed for one in found)
+            gold.update(*(example.labels or () for example in held))
+            yield from ((example, one.labels) for example, one in zip(held, found, strict=True))
+        warn_unknown_labels(gold, tagger.labels_)
+        if relaxed:
+            warn(f"{relaxed:,} sequences cannot obey the hard rules; Bridle broke as few rules as possible")
+
+    def _answer(self, example: Example) -> Sequence[str]:
+        """The predicted labels. A sequence without any, because no labelling was found, counts as wrong."""
+        labels = example.labels
+        if labels is None or (len(labels) and set(labels) == {UNANSWERED}):
+            self.unanswered += 1
+            return [UNANSWERED] * len(example)
+        return [UNANSWERED if label is None else label for label in labels]
+
+
+def _told_apart(predicted: Iterator[Example]) -> Iterator[Example]:
+    """The same sequences; errors that suggest an option name the one for the file of predictions."""
+    try:
+        yield from predicted
+    except FileError as error:
+        if (argument := error.argument) is not None and argument.name == "format":
+            error.argument = Argument("predicted_format", argument.value)
+        elif argument is not None:
+            value = "NAME" if argument.value is ... else argument.value
+            error.argument = Argument("predicted_option", f"{argument.name}={value}")
+        raise
+
+
+def _names(examples: Iterable[Example]) -> set[str]:
+    found = set(chain.from_iterable(example.labels or () for example in examples))
+    return {name for name in found if name is not None} - {UNANSWERED}
+
+
+def _is_standoff(name: str) -> bool:
+    return isinstance(format_named(name, {}), Standoff)
+
+
+def _style(format: Format) -> Style:
+    """How a format with spans writes labels."""
+    return Style(format.scheme if isinstance(format, Standoff) and format.scheme != "IO" else None)
+
+
+def _format_of(guess: Guess, gold: str, reader: Reader, asked: Reader) -> tuple[str, dict[str, Any]]:
+    """Format and options of a file with predicted labels: those of gold, unless it looks like another format."""
+    name = asked.format or (guess.format if guess.format is not None and guess.sure else None) or gold
+    options = dict(reader.options) if name == gold else {}
+    options.pop("unlabelled", None)
+    if name == "conll":
+        options = {key: value for key, value in options.items() if key not in _LAYOUT}
+    for option, usual in _NAMES.get(name, {}).items():
+        own = str(options.get(option, usual))
+        if own not in guess.first_line and usual in guess.first_line:  # what `bridle tag` has written
+            del options[option]
+    if _is_standoff(name):
+        options |= CHARACTERS
+    return name, options | asked.options
+
+
+def _laid_out(gold: Example, example: Example, format: Format) -> Example:
+    """A sequence of unnamed columns: as in the file of gold if it has as many columns, else the last are the labels."""
+    last = [] if example.labels is None else [[UNANSWERED if y is None else y for y in example.labels]]
+    cells = [*example.columns.values(), *last]
+    names = list(vars(format).get("columns") or ()) if format.name == "conll" else []
+    width = len(names) or len(gold.columns) + 1
+    label, tokens = len(cells) - 1, 0
+    if format.name == "conll" and len(cells) == width:
+        asked = vars(format)["label"]
+        if isinstance(asked, int):
+            label = asked - 1 if asked > 0 else width + asked
+        elif asked in names:
+            label = names.index(asked)
+    if names:
+        tokens = next((k for k, name in enumerate(names) if name == next(iter(gold.columns))), 0)
+    elif label == 0:
+        tokens = 1
+    if label == tokens or tokens >= len(cells):
+        got, wanted = f"{len(cells)} columns", "tokens and labels"
+        raise example.error("the file has no predicted labels", got=got, wanted=wanted)
+    return replace(example, columns={"word": cells[tokens]}, labels=cells[label])

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from difflib import get_close_matches
 from io import StringIO
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
@@ -14,47 +15,67 @@ import typer
 from rich.console import Console
 from rich.progress import Progress
 
+import bridle
 from bridle.atomic import write_text
-from bridle.cli.bars import shown
 from bridle.cli.base import (
-    LOOK,
     NO_ANSWER,
-    Names,
-    NamesFile,
-    Scheme,
-    TheScheme,
+    WARNINGS,
+    Command,
     app,
-    fail,
+    exit_with,
     json_line,
-    keep,
-    names_of,
+    refuse_overwrite,
+    shows_progress,
     warn,
 )
-from bridle.cli.chosen import Chosen, Wanted, from_model, from_scores
+from bridle.cli.decoding import agreed_labels
 from bridle.cli.options import (
-    AsJson,
-    TheEngine,
-    TheLenient,
-    TheLimit,
-    TheMemory,
-    TheProgress,
-    TheRules,
-    TheThreads,
-    bytes_of,
+    ColumnsOption,
+    EngineOption,
+    FormatOption,
+    FormatOptions,
+    JsonOption,
+    LabelOption,
+    LabelsFileOption,
+    LabelsOption,
+    LenientOption,
+    MemoryOption,
+    ProgressOption,
+    RulesOption,
+    Scheme,
+    SchemeOption,
+    ThreadsOption,
+    TimeLimitOption,
+    parse_size,
 )
-from bridle.cli.reading import TheColumns, TheFormat, TheLabel, TheOptions, rules_of
+from bridle.cli.reading import (
+    Reader,
+    announce_keyboard,
+    label_names,
+    load_rules,
+    make_labels,
+    make_model_reader,
+    make_reader,
+    reading,
+    source_name,
+    text_example,
+    warn_unknown_labels,
+)
+from bridle.data import Example, open_scores
 from bridle.decoding.decoder import Decoder
-from bridle.errors import FileError
+from bridle.errors import BridleError, FileError, LabelError
 from bridle.explain import Explanation
 from bridle.explain.impact import Impact, impact
 from bridle.explain.page import explanation_page, impact_page
 from bridle.explain.terminal import show_explanation, show_impact
 from bridle.explain.words import to_dict, trellis_of
 from bridle.labels import Labels
+from bridle.lattice import Batch, Lattice
+from bridle.models import Tagger
 from bridle.report.trellis import Show, draw_trellis
 
 
-@app.command()
+@app.command(cls=Command)
 def explain(
     context: typer.Context,
     model: Annotated[
@@ -64,8 +85,8 @@ def explain(
         str | None,
         typer.Argument(metavar="DATA", help="Sequences, with or without labels; - reads stdin.", show_default=False),
     ] = None,
-    rules: TheRules = None,
-    lenient: TheLenient = False,
+    rules: RulesOption = None,
+    lenient: LenientOption = False,
     scores: Annotated[
         str | None,
         typer.Option(
@@ -83,19 +104,19 @@ def explain(
     whole: Annotated[
         bool, typer.Option("--all", help="Show all tokens of a long sequence, not only those near a change.")
     ] = False,
-    format: TheFormat = None,
-    columns: TheColumns = None,
-    label: TheLabel = None,
-    option: TheOptions = None,
-    labels: Names = None,
-    labels_file: NamesFile = None,
-    scheme: TheScheme = Scheme.NONE,
-    engine: TheEngine = "auto",
-    time_limit: TheLimit = None,
-    max_memory: TheMemory = None,
-    threads: TheThreads = 0,
-    as_json: AsJson = False,
-    progress: TheProgress = None,
+    format: FormatOption = None,
+    columns: ColumnsOption = None,
+    label: LabelOption = None,
+    option: FormatOptions = None,
+    labels: LabelsOption = None,
+    labels_file: LabelsFileOption = None,
+    scheme: SchemeOption = Scheme.NONE,
+    engine: EngineOption = "auto",
+    time_limit: TimeLimitOption = None,
+    max_memory: MemoryOption = None,
+    threads: ThreadsOption = 0,
+    as_json: JsonOption = False,
+    progress: ProgressOption = None,
 ) -> None:
     """Explain labels: which rules changed them, where, and at what cost.
 
@@ -124,20 +145,20 @@ def explain(
       130  stopped by Ctrl-C
     """
     asked = {flag for key, flag in _FLAGS.items() if _typed(context, key)}
-    wanted = Wanted(sequence, name, text, next((flag for flag in ("--svg", "--k", "--all") if flag in asked), None))
+    wanted = Selection(sequence, name, text, next((flag for flag in ("--svg", "--k", "--all") if flag in asked), None))
     wanted.check(model, data, scores, asked)
     for flag, path in (("--html", html), ("--svg", svg)):
         if str(path) == "-":
             raise FileError(f"{flag} does not write to stdout", got=f"{flag} -", wanted="the name of a file")
-    keep(html, model, data, scores, *(rules or ()), labels_file, svg, flag="--html")
-    keep(svg, model, data, scores, *(rules or ()), labels_file, flag="--svg")
+    refuse_overwrite(html, model, data, scores, *(rules or ()), labels_file, svg, flag="--html")
+    refuse_overwrite(svg, model, data, scores, *(rules or ()), labels_file, flag="--svg")
 
-    memory = bytes_of(max_memory)
+    memory = parse_size(max_memory)
 
     def decoder_of(known: Labels) -> Decoder:
         return Decoder(
             known,
-            rules_of(rules, known, lenient=lenient),
+            load_rules(rules, known, lenient=lenient),
             engine,
             time_limit=time_limit,
             max_memory=memory,
@@ -145,7 +166,7 @@ def explain(
         )
 
     if scores is not None:
-        found = from_scores(scores, wanted, names_of(labels, labels_file), scheme, decoder_of)
+        found = from_scores(scores, wanted, label_names(labels, labels_file), scheme, decoder_of)
     else:
         found = from_model(model, data, wanted, (format, columns, label, option), decoder_of, progress)
     output = _Output(k, "all" if whole else "changes", html, svg, as_json)
@@ -189,10 +210,10 @@ class _Output:
     svg: Path | None
     as_json: bool
 
-    def one(self, found: Chosen, told: Explanation) -> NoReturn:
+    def one(self, found: SelectedSequences, told: Explanation) -> NoReturn:
         """One sequence, explained."""
         tokens, gold = found.tokens[0], None if found.gold is None else found.gold[0]
-        title = f"Why these labels: {found.called(0)}"
+        title = f"Why these labels: {found.title(0)}"
         if self.html is not None:
             page = explanation_page(told, tokens, title=title, k=self.k, show=self.show, gold=gold)
             write_text(self.html, page.html() + "\n")
@@ -204,12 +225,12 @@ class _Output:
             typer.echo(json_line({"id": found.ids[0], **gold_too, **to_dict(told, tokens, self.k)}))
         else:
             with _console() as console:
-                show_explanation(told, tokens, console, name=found.called(0), k=self.k, show=self.show, gold=gold)
+                show_explanation(told, tokens, console, name=found.title(0), k=self.k, show=self.show, gold=gold)
         if told.best.relaxed:
-            fail(f"{found.where[0]}: {_clash(told)}", NO_ANSWER)
+            exit_with(f"{found.where[0]}: {_clash(told)}", NO_ANSWER)
         raise typer.Exit
 
-    def many(self, found: Chosen, what: Impact, look: str) -> NoReturn:
+    def many(self, found: SelectedSequences, what: Impact, look: str) -> NoReturn:
         """A data set."""
         if self.html is not None:
             page = impact_page(what, found.ids, title="Effect of the rules", below=found.source, look=look)
@@ -219,7 +240,7 @@ class _Output:
         else:
             with _console() as console:
                 show_impact(what, found.ids, console, look=look)
-        raise typer.Exit(LOOK if what.relaxed or what.unanswered else 0)
+        raise typer.Exit(WARNINGS if what.relaxed or what.unanswered else 0)
 
 
 @contextmanager
@@ -239,7 +260,7 @@ def _clash(told: Explanation) -> str:
     return f"no labelling obeys the hard rules; got {len(told.clash)} that clash: {rules}."
 
 
-def _look(context: typer.Context, found: Chosen, what: Impact) -> str:
+def _look(context: typer.Context, found: SelectedSequences, what: Impact) -> str:
     """The command that explains the most informative sequence; "" if rules changed none, or for stdin."""
     telling = [*what.helped[:1], *what.hurt[:1], *what.dearest[:1]]
     given: dict[str, Any] = context.params
@@ -266,7 +287,7 @@ def _look(context: typer.Context, found: Chosen, what: Impact) -> str:
 def _busy(asked: bool | None, doing: str) -> Iterator[Callable[[int, int], None] | None]:
     """A progress bar with the function that updates it; without a terminal, a line that says what has begun."""
     console = Console(stderr=True)
-    if not shown(asked):
+    if not shows_progress(asked):
         yield None
     elif console.is_terminal:
         with Progress(console=console, transient=True) as bar:
@@ -275,3 +296,222 @@ def _busy(asked: bool | None, doing: str) -> Iterator[Callable[[int, int], None]
     else:
         warn(f"{doing} ...")
         yield None
+
+
+Reads = tuple[str | None, str | None, str | None, list[str] | None]  # --format, --columns, --label, --option
+
+
+@dataclass(frozen=True)
+class SelectedSequences:
+    """The chosen sequences, with their scores, ids, tokens and gold labels."""
+
+    source: str
+    decoder: Decoder
+    lattices: Sequence[Lattice] | Batch
+    givens: Sequence[dict[str, Any]] | None
+    ids: list[Any]  # of each in the file; its number if it has none
+    where: list[str]
+    tokens: list[list[str]]
+    gold: list[list[str]] | None
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def title(self, b: int) -> str:
+        """The name of a sequence in output for people."""
+        where = f" ({self.where[b]})" if self.where[b] else ""
+        return f"{self.ids[b]}{where}"
+
+
+@dataclass
+class Selection:
+    """Which sequences to choose: one by its number or its id, a text, or all. Counts the sequences that it has seen."""
+
+    sequence: int | None = None
+    name: str | None = None
+    text: str | None = None
+    alone: str | None = None  # an option that needs a single sequence
+    count: int = 0
+    others: list[str] = field(default_factory=list)  # ids of those that were not chosen
+
+    def check(self, model: Path | None, data: str | None, scores: str | None, options: set[str]) -> None:
+        """Check that the arguments can be combined."""
+        asked = [
+            flag
+            for flag, value in (("--sequence", self.sequence), ("--id", self.name), ("--text", self.text))
+            if value is not None
+        ]
+        if len(asked) > 1:
+            raise FileError(
+                "--sequence, --id and --text cannot be combined", got=" and ".join(asked), wanted="one of them"
+            )
+        if model is None and scores is None:
+            raise FileError(
+                "there is nothing to explain",
+                got="no MODEL and no --scores",
+                wanted="MODEL and DATA, MODEL and --text, or --scores FILE",
+                cause="Rules need scores: pass MODEL or --scores.",
+            )
+        if scores is not None and (model is not None or self.text is not None):
+            got = f"--scores and {'MODEL' if model is not None else '--text'}"
+            raise FileError(
+                "--scores cannot be combined with MODEL or --text",
+                got=got,
+                wanted="--scores alone, or MODEL without it",
+            )
+        if scores is None and (data is None) == (self.text is None):
+            what = "DATA or --text is missing" if data is None else "DATA and --text cannot be combined"
+            got = "MODEL alone" if data is None else "both"
+            raise FileError(what, got=got, wanted="DATA (- reads stdin), or --text TEXT")
+        if scores is not None and (idle := sorted(options & {"--format", "--columns", "--label", "--option"})):
+            raise FileError(
+                "options for data files have no effect with --scores",
+                got=" and ".join(idle),
+                wanted="--scores without them",
+            )
+        if scores is None and (idle := sorted(options & {"--labels", "--labels-file", "--scheme"})):
+            raise LabelError(
+                "--labels and --scheme have no effect with MODEL", got=" and ".join(idle), wanted="MODEL without them"
+            )
+
+    def means(self, name: Any) -> bool:
+        """Is the next sequence, which has this id, one of the chosen ones?"""
+        number, self.count = self.count, self.count + 1
+        if number and self.alone is not None and not self.single:
+            wanted = "--sequence or --id as well"
+            raise FileError(
+                f"{self.alone} needs --sequence, --id or --text",
+                got=f"{self.alone} and several sequences",
+                wanted=wanted,
+            )
+        if self.sequence is not None:
+            return number == self.sequence
+        if self.name is not None and str(number if name is None else name) != self.name:
+            self.others.append(str(number if name is None else name))
+            return False
+        return True
+
+    @property
+    def single(self) -> bool:
+        """Do the options ask for a single sequence?"""
+        return self.sequence is not None or self.name is not None
+
+    def missing(self, source: str) -> FileError:
+        """The error for a source without the wanted sequence."""
+        if not self.count:
+            return FileError("there are no sequences", got="an empty file", wanted="at least one", where=source)
+        if self.sequence is not None:
+            wanted = "0" if self.count == 1 else f"0 to {self.count - 1}"
+            got = f"--sequence {self.sequence}"
+            return FileError("the sequence does not exist", got=got, wanted=wanted, where=source)
+        near = get_close_matches(self.name or "", self.others, n=3, cutoff=0.5) or self.others[:5]
+        return FileError(
+            "no sequence has this id",
+            got=f"--id {self.name}",
+            wanted="such as " + ", ".join(near),
+            cause="A sequence without an id is identified by its number, counted from 0.",
+            where=source,
+        )
+
+
+def from_scores(
+    path: str, wanted: Selection, asked: tuple[str, ...] | None, scheme: Scheme, decoder_of: Callable[[Labels], Decoder]
+) -> SelectedSequences:
+    """Sequences of a score file."""
+    if path == "-":
+        announce_keyboard()
+    lattices: list[Lattice] = []
+    givens: list[dict[str, Any]] = []
+    ids: list[Any] = []
+    where: list[str] = []
+    with open_scores(path, None, None if asked is None else len(asked)) as source:
+        for chunk in source.chunks:
+            for b in range(len(chunk)):
+                if wanted.means(chunk.ids[b]):
+                    lattices.append(chunk.lattices[b])
+                    givens.append(chunk.givens[b])
+                    ids.append(chunk.ids[b])
+                    where.append(chunk.where[b])
+            if ids and wanted.single:
+                break
+        names = agreed_labels(asked, source.labels) if ids else ()
+    if not ids:
+        raise wanted.missing(source_name(path))
+    tokens = [
+        [str(t) for t in given.get("tokens") or range(len(one))] for given, one in zip(givens, lattices, strict=True)
+    ]
+    return SelectedSequences(
+        source_name(path), decoder_of(make_labels(names, scheme)), lattices, givens, ids, where, tokens, None
+    )
+
+
+def from_model(
+    model: Path | None,
+    data: str | None,
+    wanted: Selection,
+    reads: Reads,
+    decoder_of: Callable[[Labels], Decoder],
+    progress: bool | None,
+) -> SelectedSequences:
+    """Sequences of a file, or a text, scored by a model."""
+    tagger = bridle.load(str(model))
+    decoder = decoder_of(tagger.labels_)
+    before = Reader.noted(tagger.notes_)
+    if wanted.text is not None:
+        found = [text_example(wanted.text, make_reader(*reads, before))]
+    else:
+        tags = Reader.noted(tagger.notes_, "missing")
+        # Labels may be missing; but where the markup is the labels, it is wanted.
+        reader = make_model_reader(tagger, *reads, "there" if tags.format == "text" else "missing")
+        with reading(reader, str(data), progress, "reading") as (examples, bar):
+            found = list(_picked(examples, wanted, bar))
+    source = "--text" if data is None else source_name(data)
+    if not found:
+        raise wanted.missing(source)
+    lattices = _scored(tagger, found)
+    known = tagger.given([e.columns for e in found], decoder, [e.given for e in found])
+    first = wanted.count - 1 if wanted.single else 0
+    return SelectedSequences(
+        source,
+        decoder,
+        lattices,
+        None if known is None else [dict(one) for one in known],
+        [first + b if e.id is None else e.id for b, e in enumerate(found)],
+        [e.where for e in found],
+        [list(map(str, e.tokens)) for e in found],
+        _gold(found, tagger.labels_, source),
+    )
+
+
+def _gold(examples: list[Example], known: Labels, source: str) -> list[list[str]] | None:
+    """The labels of the data, if all sequences have some. Prints a warning if labels are missing or unknown."""
+    gold = [e.known_labels for e in examples if e.labels is not None and None not in e.labels]
+    if not gold:
+        return None
+    if len(gold) < len(examples):
+        count = f"{len(examples) - len(gold):,} of {len(examples):,} sequences"
+        which = "missing" if any(None in (e.labels or ()) for e in examples) else "no"
+        warn(f"{source}: {count} have {which} labels; accuracy is not computed")
+        return None
+    warn_unknown_labels((name for labels in gold for name in labels), known)
+    return gold
+
+
+def _picked(examples: Iterable[Example], wanted: Selection, bar: Callable[[], None]) -> Iterator[Example]:
+    """The chosen sequences."""
+    for example in examples:
+        if wanted.count % 1000 == 0:
+            bar()
+        if wanted.means(example.id):
+            yield example
+            if wanted.single:
+                return
+
+
+def _scored(tagger: Tagger, examples: list[Example]) -> Batch:
+    try:
+        return tagger.lattices([example.columns for example in examples])
+    except BridleError as error:
+        if error.sequence is not None:
+            error.at(where=examples[error.sequence].where)
+        raise

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bridle.cli.base import app, json_line, show, show_data, warn
-from bridle.cli.options import FEATURES, AsJson
-from bridle.cli.reading import TheColumns, TheFormat, TheLabel, TheOptions, reader_of
+from bridle.cli.base import Command, app, json_line, show, show_data, warn
+from bridle.cli.options import COMPLETE_FEATURES, ColumnsOption, FormatOption, FormatOptions, JsonOption, LabelOption
+from bridle.cli.reading import make_reader, text_example
 from bridle.errors import FileError
 from bridle.features import FEATURE_SETS, FUNCTIONS, FeatureSet, Function, choose_features, token_features
 from bridle.features.sets import MOST
@@ -34,7 +34,7 @@ _HOW = """A template is a line such as these. Pass a file of templates to bridle
 """
 
 
-@app.command()
+@app.command(cls=Command)
 def features(
     what: Annotated[
         str | None, typer.Argument(metavar="SET|DATA", help="Ready-made feature set to print, or file with sequences.")
@@ -45,18 +45,18 @@ def features(
         typer.Option(
             "--features",
             metavar="NAME",
-            autocompletion=FEATURES,
+            autocompletion=COMPLETE_FEATURES,
             help="Feature set or template file. Default: auto for DATA, ner for --text.",
         ),
     ] = None,
     sequence: Annotated[
         int, typer.Option(metavar="N", min=0, help="Show sequence number N of DATA, counted from 0.")
     ] = 0,
-    format: TheFormat = None,
-    columns: TheColumns = None,
-    label: TheLabel = None,
-    option: TheOptions = None,
-    as_json: AsJson = False,
+    format: FormatOption = None,
+    columns: ColumnsOption = None,
+    label: LabelOption = None,
+    option: FormatOptions = None,
+    as_json: JsonOption = False,
 ) -> None:
     """List feature functions, print a ready-made feature set, or show the features of a text.
 
@@ -79,7 +79,7 @@ def features(
     elif what in FEATURE_SETS and asked is None:
         _set(FEATURE_SETS[what], as_json)
     else:
-        reader = reader_of(format, columns, label, option)
+        reader = make_reader(format, columns, label, option)
         example, templates = _of_text(text, asked, reader) if what is None else _of_data(what, asked, sequence, reader)
         _tokens(example, templates, as_json)
 
@@ -126,9 +126,7 @@ def _set(one: FeatureSet, as_json: bool) -> None:
 
 def _of_text(text: str | None, asked: str | None, reader: Reader) -> tuple[Example, Templates]:
     """A text as a sequence, and the templates to use."""
-    from bridle.cli.chosen import example_of  # it brings decoders along
-
-    example = example_of(text or "", reader)
+    example = text_example(text or "", reader)
     if asked == "auto":
         raise FileError("--features auto needs labelled sequences", got="--text", wanted="--features SET")
     return example, _templates(asked or ("characters" if "char" in example.columns else "ner"), example)
@@ -161,9 +159,9 @@ def _of_data(path: str, asked: str | None, number: int, reader: Reader) -> tuple
 
 
 def _templates(asked: str, example: Example) -> Templates:
-    from bridle.cli.learners import templates_of  # it brings models along
+    from bridle.cli.training_run import load_templates  # it brings models along
 
-    return templates_of(asked, list(example.columns))
+    return load_templates(asked, list(example.columns))
 
 
 def _tokens(example: Example, templates: Templates, as_json: bool) -> None:

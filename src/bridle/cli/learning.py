@@ -12,48 +12,40 @@ import typer
 
 import bridle
 from bridle.atomic import claimed
-from bridle.cli.bars import shown
 from bridle.cli.base import (
-    LOOK,
+    WARNINGS,
+    Command,
     app,
-    check_kind,
-    check_place,
-    fail,
+    check_model_path,
+    check_writable,
+    escape_controls,
+    exit_with,
     json_line,
-    keep,
-    on_screen,
-    tell,
+    print_stderr,
+    refuse_overwrite,
+    shows_progress,
     warn,
 )
-from bridle.cli.learned_file import Found, keep_edited, plain
-from bridle.cli.learners import tell_choice
 from bridle.cli.options import (
-    AnyScheme,
-    AsJson,
+    ColumnsOption,
+    CrossFitOption,
     DataScheme,
+    DataSchemeOption,
+    FormatOption,
+    FormatOptions,
     HoldOut,
-    Labelled,
+    HoldOutOption,
+    JsonOption,
+    LabelledArgument,
+    LabelOption,
+    ProgressOption,
     Scores,
-    TheCrossFit,
-    TheHoldOut,
-    TheProgress,
-    TheScores,
-    TheSeed,
-    TheThreads,
+    ScoresOption,
+    SeedOption,
+    ThreadsOption,
 )
-from bridle.cli.reading import (
-    TheColumns,
-    TheFormat,
-    TheLabel,
-    TheOptions,
-    gold_of,
-    groups_of,
-    model_reader,
-    read_all,
-    reader_of,
-    split,
-)
-from bridle.cli.training_run import kept_cross_fit, sayer, trial_teller
+from bridle.cli.reading import file_groups, gold_labels, make_model_reader, make_reader, model_inputs, read_all
+from bridle.cli.training_run import print_feature_choice, progress_printer, save_cross_fit, trial_printer
 from bridle.data import Example, Lines
 from bridle.errors import FileError, ModelError
 from bridle.interrupts import INTERRUPTED
@@ -61,6 +53,7 @@ from bridle.learn import DeterministicRules, fit_rules
 from bridle.learn.evidence import from_counts, log_odds, priced
 from bridle.learn.joint import JointWeights
 from bridle.learn.relational import ALL, RelationalRules
+from bridle.learn.rules_file import LearnedFile, back_up, printable
 from bridle.models import CRF, CrossFit, Step, Tagger
 
 
@@ -76,10 +69,10 @@ class Penalty(StrEnum):
     MODEL, COUNTS, LOG_ODDS, JOINT = "model", "counts", "log-odds", "joint"
 
 
-@app.command()
+@app.command(cls=Command)
 def learn(
     context: typer.Context,
-    data: Labelled,
+    data: LabelledArgument,
     out: Annotated[str, typer.Option("-o", "--out", metavar="FILE", help="File for the rules; - writes to stdout.")],
     kind: Annotated[
         Kind,
@@ -102,9 +95,9 @@ def learn(
     model: Annotated[
         Path | None, typer.Option(metavar="MODEL", help="Learn penalties for this model. Default: one trained on DATA.")
     ] = None,
-    cross_fit: TheCrossFit = None,
-    hold_out: TheHoldOut = HoldOut.SEQUENCES,
-    scores: TheScores = Scores.AUTO,
+    cross_fit: CrossFitOption = None,
+    hold_out: HoldOutOption = HoldOut.SEQUENCES,
+    scores: ScoresOption = Scores.AUTO,
     l1: Annotated[
         float | None,
         typer.Option(metavar="X", help="--penalty model: more keeps fewer rules. Default: 4, or 1 if that is better."),
@@ -134,21 +127,21 @@ def learn(
             metavar="N", min=1, help="Keep at most the N most useful rules; --penalty model: consider only N."
         ),
     ] = None,
-    scheme: DataScheme = AnyScheme.AUTO,
+    scheme: DataSchemeOption = DataScheme.AUTO,
     threshold: Annotated[
         float, typer.Option(metavar="X", help="Deterministic rules: minimum share of a label in its context.")
     ] = 0.99,
     cutoff: Annotated[
         int, typer.Option(metavar="N", min=0, help="Deterministic rules: a context must occur more than N times.")
     ] = 5,
-    format: TheFormat = None,
-    columns: TheColumns = None,
-    label: TheLabel = None,
-    option: TheOptions = None,
-    seed: TheSeed = 0,
-    threads: TheThreads = 0,
-    as_json: AsJson = False,
-    progress: TheProgress = None,
+    format: FormatOption = None,
+    columns: ColumnsOption = None,
+    label: LabelOption = None,
+    option: FormatOptions = None,
+    seed: SeedOption = 0,
+    threads: ThreadsOption = 0,
+    as_json: JsonOption = False,
+    progress: ProgressOption = None,
 ) -> None:
     """Learn rules from labelled sequences, with their evidence and penalties.
 
@@ -198,17 +191,19 @@ def learn(
         out,
         as_json,
     )
-    keep(out, *data, model, tune, dev, cross_fit)
-    keep(cross_fit, *data, model, flag="--cross-fit")
+    refuse_overwrite(out, *data, model, tune, dev, cross_fit)
+    refuse_overwrite(cross_fit, *data, model, flag="--cross-fit")
     if kind is Kind.DETERMINISTIC:
-        check_kind(Path(out))
+        check_model_path(Path(out))
     if cross_fit is not None:
-        check_place(cross_fit)
-        check_kind(cross_fit)
+        check_writable(cross_fit)
+        check_model_path(cross_fit)
     context.with_resource(claimed(out, cross_fit))
     tagger = None if model is None else bridle.load(model)
     reads = format, columns, label, option
-    examples, reader = read_all(reader_of(*reads) if tagger is None else model_reader(tagger, *reads), data, progress)
+    examples, reader = read_all(
+        make_reader(*reads) if tagger is None else make_model_reader(tagger, *reads), data, progress
+    )
     if kind is Kind.DETERMINISTIC:
         _deterministic(examples, out, threshold, cutoff, as_json)
         return
@@ -218,18 +213,18 @@ def learn(
         select="all" if relative else "cover",
         penalty=None,
         seed=seed,
-        scheme=scheme.asked if tagger is None or scheme is not AnyScheme.AUTO else tagger.labels_.scheme,
+        scheme=scheme.library_name if tagger is None or scheme is not DataScheme.AUTO else tagger.labels_.scheme,
         **{name: value for name, value in limits.items() if value is not None},  # type: ignore[arg-type]
     )
     if relative:
-        groups = groups_of(examples, hold_out)
+        groups = file_groups(examples, hold_out)
         tagger = tagger or _trained(examples, scheme, groups, {"seed": seed, "threads": threads}, progress)
         settings = {"seed": seed, "threads": threads, "scores": scores.value, "l1": "auto" if l1 is None else l1}
         settings |= {} if significance is None else {"significance": significance}
         found = _relative(miner, tagger, examples, groups, cross_fit, settings, progress)
     else:
-        miner.fit([list(e.tokens) for e in examples], gold_of(examples))
-        found = Found(miner.learned_, {why: int(n) for why, n in miner.report_.dropped.items()})
+        miner.fit([list(e.tokens) for e in examples], gold_labels(examples))
+        found = LearnedFile(miner.learned_, {why: int(n) for why, n in miner.report_.dropped.items()})
         if soft and found.learned:
             by = log_odds if penalty is Penalty.LOG_ODDS else from_counts
             found = found.softened(by(found.learned), "penalty 0: broken in half of the sequences")
@@ -247,17 +242,22 @@ def learn(
     if model is not None:
         asked: dict[str, Any] = {"model": model, "tune": tune, "dev": dev}
         asked |= {"iterations": iterations or 20, "patience": patience} if penalty is Penalty.JOINT else {}
-        how += "".join(f", {name} {plain(str(value))}" for name, value in asked.items() if value is not None)
-    made = found.lines(data, len(examples), miner, how)
-    keep_edited(out, made)
-    with Lines(out, None, on_screen) as lines:
-        lines.write(made)
-    tell("\n".join(found.summary(len(examples), out)))
+        how += "".join(f", {name} {printable(str(value))}" for name, value in asked.items() if value is not None)
+    write_rules(out, list(found.lines(data, len(examples), miner, how)))
+    print_stderr("\n".join(found.summary(len(examples), out)))
     if as_json:
         typer.echo(json_line(found.to_dict(len(examples), out)))
     if found.interrupted:
-        fail("interrupted; these are the best penalties so far", INTERRUPTED)
-    raise typer.Exit(0 if found.learned else LOOK)
+        exit_with("interrupted; these are the best penalties so far", INTERRUPTED)
+    raise typer.Exit(0 if found.learned else WARNINGS)
+
+
+def write_rules(out: str, lines: list[str]) -> None:
+    """Write a rules file; a file that people may have edited is kept as FILE.bak."""
+    if back_up(out, lines):
+        warn(f"the previous contents of {out} are kept in {out}.bak")
+    with Lines(out, None, escape_controls) as output:
+        output.write(lines)
 
 
 def _fits(kind: Kind, penalty: str, given: dict[str, Any], out: str, as_json: bool) -> None:
@@ -279,17 +279,17 @@ def _fits(kind: Kind, penalty: str, given: dict[str, Any], out: str, as_json: bo
 
 def _trained(
     examples: list[Example],
-    scheme: AnyScheme,
+    scheme: DataScheme,
     groups: list[str] | None,
     settings: dict[str, Any],
     progress: bool | None,
 ) -> Tagger:
     """A model with the default settings of bridle train."""
     warn("no --model was given: training one on DATA first, with the default settings of bridle train")
-    X, y, given = split(examples)
-    tell_choice("auto", examples)
-    model = CRF(features="auto", scheme=scheme.asked, **settings)
-    return model.fit(X, y, given=given, groups=groups, watch_tuning=trial_teller(progress))
+    X, y, given = model_inputs(examples)
+    print_feature_choice("auto", examples)
+    model = CRF(features="auto", scheme=scheme.library_name, **settings)
+    return model.fit(X, y, given=given, groups=groups, watch_tuning=trial_printer(progress))
 
 
 def scores_of(
@@ -302,7 +302,7 @@ def scores_of(
     """Cross-fitted scores: read from a file if it exists, otherwise computed and saved in it. None without a file."""
     if path is None:
         return None
-    return CrossFit.load(path) if path.exists() else kept_cross_fit(tagger, examples, groups, path, say)
+    return CrossFit.load(path) if path.exists() else save_cross_fit(tagger, examples, groups, path, say)
 
 
 def _relative(
@@ -313,10 +313,10 @@ def _relative(
     cross_fit: Path | None,
     settings: dict[str, Any],
     progress: bool | None,
-) -> Found:
+) -> LearnedFile:
     """Rules with penalties learned for a model."""
-    X, y, given = split(examples)
-    say = sayer(progress)
+    X, y, given = model_inputs(examples)
+    say = progress_printer(progress)
     fitted = fit_rules(
         tagger,
         X,
@@ -331,35 +331,35 @@ def _relative(
     dropped = {why: int(n) for why, n in miner.report_.dropped.items()}
     for why, n in fitted.dropped.items():
         dropped[why] = dropped.get(why, 0) + n
-    return Found(fitted.learned, dropped, tuple(fitted.lines()[1:]), fitted=fitted)
+    return LearnedFile(fitted.learned, dropped, tuple(fitted.lines()[1:]), fitted=fitted)
 
 
 def _deterministic(examples: list[Example], out: str, threshold: float, cutoff: int, as_json: bool) -> None:
     """Rules about single tokens: contexts that nearly always have the same label."""
     characters = "char" in examples[0].columns
     made = DeterministicRules("characters" if characters else "words", threshold=threshold, cutoff=cutoff)
-    made.fit([list(e.tokens) for e in examples], gold_of(examples))
+    made.fit([list(e.tokens) for e in examples], gold_labels(examples))
     made.save(out)
     warn(f"{len(examples):,} sequences; {made.n_rules_:,} rules; saved as {out}")
     if as_json:
         told = {"file": out, "sequences": len(examples), "n_rules": made.n_rules_, "rules": list(made.lines(20))}
         typer.echo(json_line(told))
     if not made.n_rules_:
-        fail(f"no context fixes a label; lower --cutoff ({cutoff}) or --threshold ({threshold:g})", LOOK)
+        exit_with(f"no context fixes a label; lower --cutoff ({cutoff}) or --threshold ({threshold:g})", WARNINGS)
 
 
 def _joint(
-    found: Found,
+    found: LearnedFile,
     tagger: Tagger,
     examples: list[Example],
     dev: list[Example] | None,
     settings: dict[str, Any],
     watch: Callable[[Step], None],
-) -> Found:
+) -> LearnedFile:
     """The rules with penalties learned by decoding."""
     learner = JointWeights([one.rule for one in found.learned], tagger, start="penalties", **settings)
-    X, y, given = split(examples)
-    held = None if dev is None else split(dev)
+    X, y, given = model_inputs(examples)
+    held = None if dev is None else model_inputs(dev)
     interrupted = False
     try:
         learner.fit(
@@ -382,14 +382,14 @@ def _joint(
         what = f"after {done.best_iteration}" if done.best_iteration else "with those by counts"
         told += f"; {done.best_score:.2%} right on the development set {what}"
     found = found.softened(made, "of no use to the model: penalty 0")
-    return replace(found, told=(told,), interrupted=interrupted)
+    return replace(found, notes=(told,), interrupted=interrupted)
 
 
 def _watch(asked: bool | None) -> Callable[[Step], None]:
     def watch(step: Step) -> None:
-        if shown(asked):
+        if shows_progress(asked):
             score = "" if step.score is None else f"  dev {step.score:.2%}{' *' if step.best else ''}"
             now = f"{step.loss:.2%} wrong{score}  {step.seconds:.2f} s"
-            tell(f"{step.iteration:4d}/{step.iterations}  {now}")
+            print_stderr(f"{step.iteration:4d}/{step.iterations}  {now}")
 
     return watch

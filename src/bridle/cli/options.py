@@ -1,4 +1,4 @@
-"""Options that several commands share, with the same names and help texts, and completion for shells."""
+"""Options that several commands share: names, help texts, values and completion for shells."""
 
 from __future__ import annotations
 
@@ -18,62 +18,78 @@ from bridle.engines import engine_names
 from bridle.errors import Argument, EngineError
 from bridle.features import SETS
 
+# Panels of the help; options without a panel come first.
+DATA, RULES, LIMITS, OUTPUT, ADVANCED = "Data", "Rules", "Limits", "Output", "Advanced"
+_UNITS = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
 
-class AnyScheme(StrEnum):
-    """What --scheme takes if the labels come from data."""
+
+class Scheme(StrEnum):
+    """Values of --scheme for labels that options name."""
+
+    NONE, IO, BIO, BIOES, BMES = "none", "IO", "BIO", "BIOES", "BMES"
+
+
+class DataScheme(StrEnum):
+    """Values of --scheme for labels that data has."""
 
     AUTO, NONE, IO, BIO, BIOES, BMES = "auto", "none", "IO", "BIO", "BIOES", "BMES"
 
     @property
-    def asked(self) -> str | None:
-        """As the library calls it."""
-        return None if self is AnyScheme.NONE else self.value
+    def library_name(self) -> str | None:
+        """The scheme, as the library calls it."""
+        return None if self is DataScheme.NONE else self.value
+
+
+class OnInfeasible(StrEnum):
+    """Values of --on-infeasible."""
+
+    RAISE, RELAX, SKIP = "raise", "relax", "skip"
 
 
 class HoldOut(StrEnum):
-    """What --hold-out takes."""
+    """Values of --hold-out."""
 
     SEQUENCES, FILES = "sequences", "files"
 
 
 class Measure(StrEnum):
-    """What --measure takes."""
+    """Values of --measure."""
 
     AUTO, F1, ACCURACY, EXACT, QUALITY = "auto", "f1", "accuracy", "exact", "quality"
 
 
 class Scores(StrEnum):
-    """What --scores takes."""
+    """Values of --scores."""
 
     AUTO, CROSS_FITTED, MODEL = "auto", "cross-fitted", "model"
 
 
-class SplitAs(StrEnum):
-    """What --tokens takes."""
+class TokensKind(StrEnum):
+    """Values of --tokens."""
 
     BLANKS, WORDS, PUNCTUATION, REFERENCES, CHARACTERS = TOKENS
 
     @property
-    def asked(self) -> Tokens:
-        """As the library calls it."""
-        return next(how for how in TOKENS if how == self.value)
+    def library_name(self) -> Tokens:
+        """The tokenizer, as the library calls it."""
+        return next(kind for kind in TOKENS if kind == self.value)
 
 
-def one_of(names: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:
-    """Completion of a partial word in a shell."""
+def complete_from(names: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:
+    """Return the completion of a partial word in a shell."""
     return lambda incomplete: [name for name in names() if name.startswith(incomplete)]
 
 
-def bytes_of(size: str | None, option: str = "max_memory") -> int:
-    """Convert a size to bytes; without a size, return the default of --max-memory. option: which one has it.
+def parse_size(size: str | None, option: str = "max_memory") -> int:
+    """Convert a size to bytes; without a size, return the default of --max-memory. option: its name, for errors.
 
-    >>> bytes_of("500MB"), bytes_of("1.5 GB"), bytes_of("2000000"), bytes_of(None)
+    >>> parse_size("500MB"), parse_size("1.5 GB"), parse_size("2000000"), parse_size(None)
     (500000000, 1500000000, 2000000, 1000000000)
     """
     if size is None:
         return MOST_MEMORY
-    found = re.fullmatch(r"(\d{1,18}(?:\.\d{1,18})?)\s*([a-z]*)", size.strip().lower())
-    count = 0 if found is None or found[2] not in _UNITS else int(Fraction(found[1]) * _UNITS[found[2]])
+    match = re.fullmatch(r"(\d{1,18}(?:\.\d{1,18})?)\s*([a-z]*)", size.strip().lower())
+    count = 0 if match is None or match[2] not in _UNITS else int(Fraction(match[1]) * _UNITS[match[2]])
     if not LEAST_MEMORY <= count <= 10**18:
         raise EngineError(
             f"bad option {option}",
@@ -84,73 +100,178 @@ def bytes_of(size: str | None, option: str = "max_memory") -> int:
     return count
 
 
-FORMATS = one_of(formats)
-ENGINES = one_of(lambda: ["auto", *engine_names()])
-FEATURES = one_of(lambda: ["auto", *SETS])
-_ENGINES = "Decoding engine: auto, search, viterbi, product, lazy_intersection, ilp, beam, two_stage."
+COMPLETE_FORMATS = complete_from(formats)
+COMPLETE_FEATURES = complete_from(lambda: ["auto", *SETS])
 
-Labelled = Annotated[
+# ---- data -----------------------------------------------------------------------------------------------------------
+
+ModelArgument = Annotated[
+    Path, typer.Argument(metavar="MODEL", help="Model that bridle train wrote.", show_default=False)
+]
+LabelledArgument = Annotated[
     list[str],
     typer.Argument(metavar="DATA", help="Labelled sequences, optionally gzipped; - reads stdin.", show_default=False),
 ]
-TheRules = Annotated[
+FormatOption = Annotated[
+    str | None,
+    typer.Option(
+        "--format",
+        metavar="NAME",
+        autocompletion=COMPLETE_FORMATS,
+        help="Format of the data: conll, jsonl, csv, text, doccano, labelstudio, ... "
+        "Default: by the suffix or the first lines.",
+        rich_help_panel=DATA,
+    ),
+]
+ColumnsOption = Annotated[
+    str | None,
+    typer.Option(
+        "--columns", metavar="A,B,...", help="Names of the columns, in order; _ skips one.", rich_help_panel=DATA
+    ),
+]
+LabelOption = Annotated[
+    str | None,
+    typer.Option("--label", metavar="NAME", help="Name or number of the column with the labels.", rich_help_panel=DATA),
+]
+FormatOptions = Annotated[
+    list[str] | None,
+    typer.Option("--option", metavar="KEY=VALUE", help="Option of the format; can be repeated.", rich_help_panel=DATA),
+]
+TokensOption = Annotated[
+    TokensKind | None,
+    typer.Option(
+        "--tokens",
+        help="How to split texts into tokens. Default: as the training data was split.",
+        rich_help_panel=DATA,
+    ),
+]
+LabelsOption = Annotated[
+    str | None,
+    typer.Option("--labels", metavar="A,B,...", help="Labels, in the order of the columns.", rich_help_panel=DATA),
+]
+LabelsFileOption = Annotated[
+    Path | None,
+    typer.Option("--labels-file", metavar="FILE", help="File with the labels, one per line.", rich_help_panel=DATA),
+]
+SchemeOption = Annotated[Scheme, typer.Option("--scheme", help="Tagging scheme of the labels.", rich_help_panel=DATA)]
+DataSchemeOption = Annotated[
+    DataScheme,
+    typer.Option(
+        "--scheme",
+        metavar="|".join(DataScheme),
+        case_sensitive=False,
+        help="Tagging scheme of the labels.",
+        rich_help_panel=DATA,
+    ),
+]
+
+# ---- rules and decoding ---------------------------------------------------------------------------------------------
+
+RulesOption = Annotated[
     list[Path] | None, typer.Option("--rules", metavar="FILE", help=".rules file to obey; can be repeated.")
 ]
-TheLenient = Annotated[bool, typer.Option("--lenient", help="Leave out rules about unknown labels, with a warning.")]
-TheEngine = Annotated[str, typer.Option("--engine", metavar="NAME", help=_ENGINES, autocompletion=ENGINES)]
-_UNITS = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
-TheMemory = Annotated[
+LenientOption = Annotated[
+    bool,
+    typer.Option("--lenient", help="Leave out rules about unknown labels, with a warning.", rich_help_panel=RULES),
+]
+OnInfeasibleOption = Annotated[
+    OnInfeasible,
+    typer.Option(
+        "--on-infeasible",
+        help="What to do if no labelling obeys the hard rules: stop, break the fewest rules, or skip the sequence.",
+        rich_help_panel=RULES,
+    ),
+]
+EngineOption = Annotated[
+    str,
+    typer.Option(
+        "--engine",
+        metavar="NAME",
+        help="Decoding engine: auto, search, viterbi, product, lazy_intersection, ilp, beam, two_stage.",
+        autocompletion=complete_from(lambda: ["auto", *engine_names()]),
+        rich_help_panel=ADVANCED,
+    ),
+]
+MemoryOption = Annotated[
     str | None,
-    typer.Option("--max-memory", metavar="SIZE", help="Working memory for each sequence, such as 500MB. Default: 1GB."),
+    typer.Option(
+        "--max-memory",
+        metavar="SIZE",
+        help="Working memory for each sequence, such as 500MB. Default: 1GB.",
+        rich_help_panel=LIMITS,
+    ),
 ]
-TheLimit = Annotated[
-    float | None, typer.Option("--time-limit", metavar="SECONDS", help="Time limit for each sequence.")
+TimeLimitOption = Annotated[
+    float | None,
+    typer.Option("--time-limit", metavar="SECONDS", help="Time limit for each sequence.", rich_help_panel=LIMITS),
 ]
-DataScheme = Annotated[
-    AnyScheme,
-    typer.Option("--scheme", metavar="|".join(AnyScheme), case_sensitive=False, help="Tagging scheme of the labels."),
-]
-TheSeed = Annotated[int, typer.Option("--seed", metavar="N", min=0, help="Seed of the random number generator.")]
-TheThreads = Annotated[int, typer.Option("--threads", metavar="N", min=0, help="Number of threads; 0 uses all cores.")]
-TheHoldOut = Annotated[
+
+# ---- training and learning ------------------------------------------------------------------------------------------
+
+HoldOutOption = Annotated[
     HoldOut,
     typer.Option(
         "--hold-out",
         help="What to hold out together in cross-validation: single sequences, or complete files, to estimate results "
         "on new sources.",
+        rich_help_panel="Choosing settings",
     ),
 ]
-TheMeasure = Annotated[
+MeasureOption = Annotated[
     Measure,
     typer.Option(
         "--measure",
         help="Measure to optimise. f1: F1 of segments; accuracy: share of correct tokens; exact: share of sequences "
         "without an error; quality: mean of f1 and exact. auto: f1 if labels form segments, otherwise accuracy.",
+        rich_help_panel="Choosing settings",
     ),
 ]
-TheCrossFit = Annotated[
+CrossFitOption = Annotated[
     Path | None,
     typer.Option(
         "--cross-fit", metavar="FILE", help="Cache of cross-fitted scores: read if it exists, written otherwise."
     ),
 ]
-TheScores = Annotated[
+ScoresOption = Annotated[
     Scores,
     typer.Option(
         "--scores",
         help="Scores to use: of models trained on other folds, or of MODEL itself. "
         "auto: cross-fitted if MODEL was trained on DATA.",
+        rich_help_panel=ADVANCED,
     ),
 ]
-TheOut = Annotated[str | None, typer.Option("-o", "--out", metavar="FILE", help="Output file. Default: stdout.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print a single JSON object to stdout, for scripts.")]
-TheTokens = Annotated[
-    SplitAs | None,
-    typer.Option("--tokens", help="How to split texts into tokens. Default: as the training data was split."),
+SeedOption = Annotated[
+    int,
+    typer.Option("--seed", metavar="N", min=0, help="Seed of the random number generator.", rich_help_panel=ADVANCED),
 ]
-TheProgress = Annotated[
+ThreadsOption = Annotated[
+    int,
+    typer.Option(
+        "--threads", metavar="N", min=0, help="Number of threads; 0 uses all cores.", rich_help_panel=ADVANCED
+    ),
+]
+
+# ---- output ---------------------------------------------------------------------------------------------------------
+
+OutOption = Annotated[str | None, typer.Option("-o", "--out", metavar="FILE", help="Output file. Default: stdout.")]
+JsonOption = Annotated[
+    bool, typer.Option("--json", help="Print a single JSON object to stdout, for scripts.", rich_help_panel=OUTPUT)
+]
+PlotOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--plot",
+        metavar="FILE",
+        help="Plot the gains to this file: .png, .svg or .pdf; needs matplotlib.",
+        rich_help_panel=OUTPUT,
+    ),
+]
+ProgressOption = Annotated[
     bool | None,
     typer.Option(
-        "--progress/--no-progress", help="Show progress on stderr. Default: on a terminal, if the command takes long."
+        "--progress/--no-progress",
+        help="Show progress on stderr. Default: on a terminal, if the command takes long.",
+        rich_help_panel=OUTPUT,
     ),
 ]

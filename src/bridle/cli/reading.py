@@ -9,46 +9,27 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
-from typing import Annotated, Any, Literal, cast
+from typing import Any, Literal, cast
 
-import typer
-
-from bridle.cli.bars import Bar, on_terminal, progress_bar
-from bridle.cli.base import look_at_it, warn
-from bridle.cli.options import FORMATS, HoldOut
+from bridle.cli.base import Bar, mark_warning, on_terminal, progress_bar, warn
+from bridle.cli.options import HoldOut
+from bridle.cli.options import Scheme as OptionScheme
 from bridle.data import Example, Examples, read
 from bridle.data.base import Format, format_kind, lacks_column
 from bridle.data.conll import NAMES
 from bridle.data.files import Guess, opened, opened_chosen, read_chosen
 from bridle.data.source import Source
 from bridle.data.standoff import Standoff
-from bridle.errors import FileError, ModelFileError, RuleError, shown
+from bridle.data.tokenizer import TOKENS, tokenize
+from bridle.errors import FileError, LabelError, ModelFileError, RuleError, shown
 from bridle.labels import Labels, Scheme, scheme_of
 from bridle.models import Tagger
+from bridle.report.text import cut
 from bridle.rules.base import Rule
-from bridle.rules.lint import unknown_labels, without_unknown
-from bridle.rules.loading import Line, Loaded, read_files
+from bridle.rules.files import Line, text_of
+from bridle.rules.loading import Loaded, read_files
+from bridle.rules.unknown import unknown_labels, without_unknown
 from bridle.tagging.labelling import ModelColumns
-
-TheFormat = Annotated[
-    str | None,
-    typer.Option(
-        "--format",
-        metavar="NAME",
-        autocompletion=FORMATS,
-        help="Format of the data: conll, jsonl, csv, text, doccano, labelstudio, ... "
-        "Default: by the suffix or the first lines.",
-    ),
-]
-TheColumns = Annotated[
-    str | None, typer.Option("--columns", metavar="A,B,...", help="Names of the columns, in order; _ skips one.")
-]
-TheLabel = Annotated[
-    str | None, typer.Option("--label", metavar="NAME", help="Name or number of the column with the labels.")
-]
-TheOptions = Annotated[
-    list[str] | None, typer.Option("--option", metavar="KEY=VALUE", help="Option of the format; can be repeated.")
-]
 
 # Formats whose markup is the labels: data to be tagged is plain text.
 _MARKUP = {"tagged", "parserator", "segments"}
@@ -118,7 +99,7 @@ class Reader:
         return replace(self, options={**self.options, "columns": [*names[:at], "label", *names[at:]], "label": "label"})
 
 
-def reader_of(
+def make_reader(
     format: str | None, columns: str | None, label: str | None, options: list[str] | None, before: Reader | None = None
 ) -> Reader:
     """The reader that the options ask for; other settings are those of `before`."""
@@ -128,7 +109,7 @@ def reader_of(
     if label is not None:
         asked["label"] = _value(label)
     if options:
-        asked |= settings_of_format(options, "--option")
+        asked |= parse_format_options(options, "--option")
     other = before is None or (format is not None and format != before.format)
     found = Reader(format, asked) if before is None or other else Reader(before.format, {**before.options, **asked})
     if before is not None and (other or "tokens" in asked) and found.tokens and before.tokens:
@@ -142,14 +123,16 @@ def reader_of(
     return found
 
 
-def settings_of_format(options: list[str] | None, called: str) -> dict[str, Any]:
+def parse_format_options(options: list[str] | None, source_name: str) -> dict[str, Any]:
     """Parse options of the form KEY=VALUE."""
     found: dict[str, Any] = {}
     for option in options or []:
         key, is_, value = option.partition("=")
         if not is_:
             raise FileError(
-                f"{called} is not of the form KEY=VALUE", got=repr(option), wanted="KEY=VALUE, such as tokens=words"
+                f"{source_name} is not of the form KEY=VALUE",
+                got=repr(option),
+                wanted="KEY=VALUE, such as tokens=words",
             )
         key = key.strip()
         if key in _LISTS:
@@ -165,12 +148,12 @@ def _value(text: str) -> str | int | None:
     return int(text) if text.removeprefix("-").isdigit() else text
 
 
-def called(path: str) -> str:
+def source_name(path: str) -> str:
     """The name of a file in messages."""
     return "<stdin>" if path == "-" else path
 
 
-def at_the_keyboard() -> None:
+def announce_keyboard() -> None:
     """Tell the user that the command is reading from the keyboard."""
     if on_terminal(sys.stdin):
         warn("reading from the keyboard; press Ctrl-D to finish")
@@ -182,7 +165,7 @@ def reading(
 ) -> Iterator[tuple[Examples, Bar]]:
     """Examples of a file, and the progress bar to update. At the end, reports what was left out."""
     if path == "-":
-        at_the_keyboard()
+        announce_keyboard()
     examples = reader.open(path)
     try:
         with progress_bar(progress, examples, out, doing) as bar:
@@ -195,19 +178,33 @@ def reading(
         examples.close()
 
 
-def split(examples: Sequence[Example]) -> tuple[list[Any], list[list[Any]], list[dict[str, Any]]]:
+def model_inputs(examples: Sequence[Example]) -> tuple[list[Any], list[list[Any]], list[dict[str, Any]]]:
     """X, y (None where a label is missing) and given values, as models take them."""
     return [e.columns for e in examples], [list(e.labels or ()) for e in examples], [dict(e.given) for e in examples]
 
 
-def given_of(example: Example) -> dict[str, Any]:
+def rule_inputs(example: Example) -> dict[str, Any]:
     """What rules may refer to: the columns of a sequence, its tokens and its given values."""
     return {**example.columns, "tokens": list(example.tokens), **example.given}
 
 
-def gold_of(examples: Sequence[Example]) -> list[list[str]]:
+def gold_labels(examples: Sequence[Example]) -> list[list[str]]:
     """The labels of sequences that `read_all` has read without gaps."""
     return [example.known_labels for example in examples]
+
+
+def label_names(listed: str | None, file: Path | None) -> tuple[str, ...] | None:
+    """Return the labels of --labels or --labels-file; None without them."""
+    if listed is not None and file is not None:
+        raise LabelError("--labels and --labels-file cannot be combined", got="both", wanted="one of them")
+    if file is not None:
+        return tuple(line.strip() for line in text_of(file).splitlines() if line.strip())
+    return None if listed is None else tuple(name.strip() for name in listed.split(","))
+
+
+def make_labels(names: tuple[str, ...], scheme: OptionScheme) -> Labels:
+    """Return labels under the scheme of an option."""
+    return Labels(names, None if scheme is OptionScheme.NONE else cast(Scheme, scheme.value))
 
 
 def labels_in(gold: Iterable[Iterable[str | None]], scheme: str | None, extra: Iterable[str] = ()) -> Labels:
@@ -216,19 +213,19 @@ def labels_in(gold: Iterable[Iterable[str | None]], scheme: str | None, extra: I
     return Labels(names, cast(Scheme | None, scheme_of(names) if scheme == "auto" else scheme))
 
 
-def rules_of(paths: Sequence[Path] | None, labels: Labels | None, *, lenient: bool = False) -> list[Rule]:
+def load_rules(paths: Sequence[Path] | None, labels: Labels | None, *, lenient: bool = False) -> list[Rule]:
     """The rules of all files. One error lists all unknown labels with their lines.
 
     labels: None if they are not known yet, but other mistakes should be reported before the data is read.
     lenient: leave out rules about unknown labels, with a warning; the command then ends with exit code 1.
     """
-    return [line.rule for line in known_lines(read_files(paths or ()), labels, lenient=lenient)]
+    return [line.rule for line in checked_lines(read_files(paths or ()), labels, lenient=lenient)]
 
 
-def rules_for(paths: Sequence[Path] | None, model: Tagger, *, lenient: bool = False) -> list[Rule]:
+def load_model_rules(paths: Sequence[Path] | None, model: Tagger, *, lenient: bool = False) -> list[Rule]:
     """The rules of all files for a model; a warning if some were priced for another one."""
     loaded = read_files(paths or ())
-    rules = [line.rule for line in known_lines(loaded, model.labels_, lenient=lenient)]
+    rules = [line.rule for line in checked_lines(loaded, model.labels_, lenient=lenient)]
     for file, other in loaded.priced_for.items():
         if other != model.fingerprint_:
             warn(
@@ -238,7 +235,7 @@ def rules_for(paths: Sequence[Path] | None, model: Tagger, *, lenient: bool = Fa
     return rules
 
 
-def known_lines(loaded: Loaded, labels: Labels | None, *, lenient: bool = False) -> list[Line]:
+def checked_lines(loaded: Loaded, labels: Labels | None, *, lenient: bool = False) -> list[Line]:
     """The rules that were read. Rules about unknown labels are an error or, if lenient, left out."""
     lines = loaded.check()
     if labels is None:
@@ -249,7 +246,7 @@ def known_lines(loaded: Loaded, labels: Labels | None, *, lenient: bool = False)
         lines, left_out = without_unknown(lines, labels)
         for line, text in left_out:
             warn(f"{line.where}: {text}")
-            look_at_it()
+            mark_warning()
     elif wrong := unknown_labels(lines, labels):
         first = {one.name: one for one in reversed(wrong)}  # a name is told once, the advice in any case
         others = [f"{one.line.where}: {one.message}" for name, one in reversed(first.items()) if name != wrong[0].name]
@@ -260,7 +257,7 @@ def known_lines(loaded: Loaded, labels: Labels | None, *, lenient: bool = False)
     return lines
 
 
-def tell_unknown(gold: Iterable[str | None], known: Labels) -> None:
+def warn_unknown_labels(gold: Iterable[str | None], known: Labels) -> None:
     """Warn about gold labels that the model does not have."""
     if strange := sorted({name for name in gold if name is not None}.difference(known)):
         more = f" and {len(strange) - 10} more" if len(strange) > 10 else ""
@@ -268,7 +265,7 @@ def tell_unknown(gold: Iterable[str | None], known: Labels) -> None:
         warn(f"the data has labels that the model does not know: {told}")
 
 
-def groups_of(examples: Sequence[Example], hold_out: HoldOut) -> list[str] | None:
+def file_groups(examples: Sequence[Example], hold_out: HoldOut) -> list[str] | None:
     """What is held out together: the sequences of a file; None: each sequence separately."""
     if hold_out is HoldOut.SEQUENCES:
         return None
@@ -308,7 +305,7 @@ def read_all(
                     bar()
             left_out.update(examples.left_out)
     if not found:
-        files = ", ".join(map(called, paths))
+        files = ", ".join(map(source_name, paths))
         got = ", ".join(f"{count:,} {what}" for what, count in left_out.items()) or "nothing"
         raise FileError("there are no sequences", got=got, wanted="labelled sequences", where=files)
     if left_out[_GAPS] > len(found):
@@ -317,6 +314,20 @@ def read_all(
             f"the other {len(found):,} are used; pass --option missing=none if ? is a label like others"
         )
     return found, reader.settled(found[0])
+
+
+def text_example(text: str, reader: Reader) -> Example:
+    """Return a text as a sequence, with tokens of the kind that the reader makes."""
+    kind = reader.tokens or str(reader.options.get("tokens") or "blanks")
+    kind = "characters" if reader.format == "segmented" else kind
+    if kind not in TOKENS:
+        raise FileError("unknown tokenizer", got=repr(kind), wanted="--option tokens=" + ", ".join(TOKENS))
+    tokens, starts = tokenize(text, kind)
+    if not tokens:
+        raise FileError("the text has no tokens", got=f"--text {text!r}", wanted="words", cause=f"Tokens are: {kind}.")
+    named = [name for name in reader.options.get("columns") or () if name not in ("_", reader.options.get("label"))]
+    column = named[0] if named else str(reader.options.get("column") or ("char" if kind == "characters" else "word"))
+    return Example({column: tokens}, where="--text", id=cut(text, 60), text=text, starts=starts)
 
 
 # ---- data for a model -----------------------------------------------------------------------------------------------
@@ -346,7 +357,7 @@ class ModelReader(Reader):
     def opened(self, path: str) -> tuple[Source, Format]:
         """Open a file, to be read in blocks."""
         if path == "-":
-            at_the_keyboard()
+            announce_keyboard()
         if self.asked.format is not None:
             return opened(path, self.format, self.options)
         return opened_chosen(path, self._chosen, self.format)
@@ -364,7 +375,7 @@ class ModelReader(Reader):
             raise guess.error
         found: Reader = self
         if guess.format not in (None, self.format) and (self.format is None or self._is_other(guess)):
-            cut = reader_of(guess.format, None, None, None, Reader(self.format, self.options)).options
+            cut = make_reader(guess.format, None, None, None, Reader(self.format, self.options)).options
             found = Reader(guess.format, {**cut, **self.asked.options})
             found = found.unlabelled() if self.labels == "missing" else found
             how = found.tokens
@@ -410,7 +421,7 @@ class ModelReader(Reader):
         return error
 
 
-def model_reader(
+def make_model_reader(
     tagger: Tagger,
     format: str | None,
     columns: str | None,
@@ -425,7 +436,7 @@ def model_reader(
     before = Reader.noted(tagger.notes_, labels)
     made, asked = before, Reader()
     if format is not None or columns is not None or label is not None or options:
-        asked = Reader(format, reader_of(None, columns, label, options).options)
-        made = reader_of(format, columns, label, options, before)
+        asked = Reader(format, make_reader(None, columns, label, options).options)
+        made = make_reader(format, columns, label, options, before)
         made = made.unlabelled() if labels == "missing" else made
     return ModelReader(made.format, made.options, asked=asked, model=tagger, labels=labels)

@@ -13,14 +13,14 @@ import typer
 
 import bridle
 from bridle.atomic import write_text
-from bridle.cli.base import app, show_data, tell, warn
-from bridle.cli.options import AsJson, TheSeed, TheThreads
+from bridle.cli.base import Command, app, print_stderr, show_data, warn
+from bridle.cli.options import JsonOption, SeedOption, ThreadsOption
 from bridle.errors import BridleError, FileError
 
 NAMES = ("srl", "pos", "segmentation", "citations", "addresses", "learned-rules")
 
 
-@app.command()
+@app.command(cls=Command)
 def reproduce(
     name: Annotated[
         str,
@@ -39,9 +39,9 @@ def reproduce(
     out: Annotated[
         Path | None, typer.Option("-o", "--out", metavar="DIR", help="Folder for NAME.md, NAME.json and NAME.svg.")
     ] = None,
-    seed: TheSeed = 0,
-    threads: TheThreads = 0,
-    as_json: AsJson = False,
+    seed: SeedOption = 0,
+    threads: ThreadsOption = 0,
+    as_json: JsonOption = False,
     progress: Annotated[
         bool, typer.Option("--progress/--no-progress", help="Show on stderr what is being done.")
     ] = True,
@@ -106,7 +106,7 @@ _start = time.monotonic()
 
 
 def _say(text: str) -> None:
-    tell(f"[{time.monotonic() - _start:6.0f} s] {text}")
+    print_stderr(f"[{time.monotonic() - _start:6.0f} s] {text}")
 
 
 def _write(report: Any, folder: Path) -> None:

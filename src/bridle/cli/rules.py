@@ -3,38 +3,76 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich import box
+from rich.bar import Bar
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 import bridle
-from bridle.cli.bars import on_terminal
 from bridle.cli.base import (
-    BAD,
-    LOOK,
-    Names,
-    NamesFile,
-    Scheme,
-    TheScheme,
+    BAD_INPUT,
+    WARNINGS,
+    Command,
     app,
     json_line,
-    labels_of,
-    names_of,
-    option,
+    on_terminal,
+    option_text,
+    refuse_overwrite,
     show,
     show_data,
 )
-from bridle.cli.options import TheLenient
-from bridle.errors import LabelError
+from bridle.cli.options import (
+    ColumnsOption,
+    DataScheme,
+    DataSchemeOption,
+    EngineOption,
+    FormatOption,
+    FormatOptions,
+    JsonOption,
+    LabelOption,
+    LabelsFileOption,
+    LabelsOption,
+    LenientOption,
+    MemoryOption,
+    ProgressOption,
+    Scheme,
+    SchemeOption,
+    ThreadsOption,
+    TimeLimitOption,
+    TokensKind,
+    TokensOption,
+    parse_size,
+)
+from bridle.cli.reading import (
+    checked_lines,
+    gold_labels,
+    label_names,
+    labels_in,
+    make_labels,
+    make_model_reader,
+    make_reader,
+    read_all,
+    rule_inputs,
+)
+from bridle.data import Example
+from bridle.errors import FileError, LabelError, RuleError
+from bridle.learn import Audit, audit, audit_model
+from bridle.learn.auditing import hints
+from bridle.learn.examples import Outcome, run_examples
+from bridle.models import Tagger
 from bridle.report.text import visible
+from bridle.rules.base import Rule
+from bridle.rules.examples import ExampleLine
+from bridle.rules.files import Line
 from bridle.rules.lint import Finding, lint
-from bridle.rules.loading import ExampleLine, Line, read_files
+from bridle.rules.loading import Loaded, read_files
 
 _HELP = """Check, show, test and tune rules.
 
@@ -58,13 +96,13 @@ Rules = Annotated[
 ]
 
 
-@rules_app.command("check")
+@rules_app.command("check", cls=Command)
 def rules_check(
     rules: Rules,
-    labels: Names = None,
-    labels_file: NamesFile = None,
-    lenient: TheLenient = False,
-    scheme: TheScheme = Scheme.NONE,
+    labels: LabelsOption = None,
+    labels_file: LabelsFileOption = None,
+    lenient: LenientOption = False,
+    scheme: SchemeOption = Scheme.NONE,
     model: Annotated[
         Path | None, typer.Option("--model", metavar="MODEL", help="Use the labels and the scheme of this model.")
     ] = None,
@@ -89,18 +127,18 @@ def rules_check(
       1    warnings, but no errors
       2    errors, or the file cannot be read
     """
-    names = names_of(labels, labels_file)
+    names = label_names(labels, labels_file)
     if model is not None and (names is not None or scheme is not Scheme.NONE):
         raise LabelError(
             "--labels and --scheme have no effect with --model",
             got="--labels or --scheme as well",
             wanted="--model alone",
         )
-    known = bridle.load(model).labels_ if model is not None else None if names is None else labels_of(names, scheme)
+    known = bridle.load(model).labels_ if model is not None else None if names is None else make_labels(names, scheme)
     findings = lint(
         read_files(rules),
         known,
-        spell=lambda argument: str(option(argument)),
+        spell=lambda argument: str(option_text(argument)),
         unknown="leave out" if lenient else "error",
     )
     found = [replace(finding, file=finding.file or ", ".join(map(str, rules))) for finding in findings]
@@ -115,10 +153,10 @@ def rules_check(
             where = f"{f.file}:{f.line}" if f.line else f.file
             show([f"{where}: {f.level} {f.code} {f.message}"])
     levels = {finding.level for finding in found}
-    raise typer.Exit(BAD if "error" in levels else LOOK if "warning" in levels else 0)
+    raise typer.Exit(BAD_INPUT if "error" in levels else WARNINGS if "warning" in levels else 0)
 
 
-@rules_app.command("show")
+@rules_app.command("show", cls=Command)
 def rules_show(
     rules: Rules,
     as_json: Annotated[
@@ -157,3 +195,225 @@ def _table(found: list[Finding]) -> Table:
         file = [Text(visible(f.file if f.line else ""))] * several
         table.add_row(*file, str(f.line or ""), Text(f.level, style=colour[f.level]), f.code, Text(visible(f.message)))
     return table
+
+
+@rules_app.command("test", cls=Command)
+def rules_test(
+    rules: Annotated[Path, typer.Argument(metavar="RULES", help=".rules file to measure.", show_default=False)],
+    data: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[DATA]...",
+            help="Labelled sequences, optionally gzipped; - reads stdin. Not needed if RULES has test cases.",
+            show_default=False,
+        ),
+    ] = None,
+    more_rules: Annotated[
+        list[Path] | None, typer.Option("--rules", metavar="FILE", help="Another .rules file; can be repeated.")
+    ] = None,
+    lenient: LenientOption = False,
+    model: Annotated[
+        Path | None,
+        typer.Option("--model", metavar="MODEL", help="Measure what the rules do to the labels of this model."),
+    ] = None,
+    format: FormatOption = None,
+    columns: ColumnsOption = None,
+    label: LabelOption = None,
+    option: FormatOptions = None,
+    tokens: TokensOption = None,
+    labels: LabelsOption = None,
+    labels_file: LabelsFileOption = None,
+    scheme: DataSchemeOption = DataScheme.AUTO,
+    leave_out: Annotated[
+        bool, typer.Option("--leave-out/--no-leave-out", help="Also decode without each rule in turn.")
+    ] = True,
+    engine: EngineOption = "auto",
+    time_limit: TimeLimitOption = None,
+    max_memory: MemoryOption = None,
+    threads: ThreadsOption = 0,
+    plot: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Plot the gains to this file: .png, .svg or .pdf; needs matplotlib."),
+    ] = None,
+    as_json: JsonOption = False,
+    progress: ProgressOption = None,
+) -> None:
+    """Measure what rules are worth on labelled sequences, and run their test cases.
+
+    Show how often gold labels obey each rule, and what each rule does to a model, alone and together with the others.
+    With --model, run the test cases of the rules file: lines such as example "call 555-0100" has PHONE "555-0100".
+
+    \b
+    Examples:
+      bridle rules test my.rules dev.txt --columns word,pos,chunk
+      bridle rules test my.rules --model m.bridle                       run the test cases only
+      bridle rules test my.rules dev.txt --model m.bridle --plot gains.svg
+      bridle rules test my.rules dev.txt --model m.bridle --json
+
+    \b
+    The columns are: the share of sequences in which the gold labels, and those of the model without rules, obey the
+    rule; what the rule gains alone and together with the others, in points of segment F1 and of token accuracy; and
+    the number of sequences in which no labelling obeys the rule, which are relaxed. The most useful rules come first.
+    MODEL should not have been trained on DATA. Without --model, --scheme is the tagging scheme of DATA, and --labels
+    adds labels that do not occur in DATA.
+
+    \b
+    Exit codes:
+      0    success
+      1    some sequences had to be relaxed under all rules, or a test case failed
+      2    bad input or bad usage
+      3    no labelling was found in time
+      130  stopped by Ctrl-C
+    """
+    files, data = [rules, *(more_rules or ())], data or []
+    refuse_overwrite(plot, *files, *data, model, labels_file, flag="--plot")
+    memory = parse_size(max_memory)
+    tagger = None if model is None else bridle.load(model)
+    loaded = read_files(files)
+    decoding = {"engine": engine, "time_limit": time_limit, "max_memory": memory}
+    if not data:
+        _check_alone(tagger, loaded, plot)
+    obeyed, outcomes = [], None
+    if tagger is not None:
+        obeyed = [line.rule for line in checked_lines(loaded, tagger.labels_, lenient=lenient)]
+        outcomes = tested(tagger, loaded, obeyed, decoding, tokens)
+    if not data:
+        tell_tested(loaded, outcomes, as_json=as_json)
+        raise typer.Exit(WARNINGS if any_failed(outcomes) else 0)
+    reads = format, columns, label, option
+    reader, names = make_reader(*reads) if tagger is None else make_model_reader(tagger, *reads), set[str | None]()
+    examples, _ = read_all(reader, data, progress, names=names)
+    gold = gold_labels(examples)
+    extra = label_names(labels, labels_file) or ()
+    if extra and tagger is not None:
+        raise LabelError("--labels has no effect with --model", got="--labels", wanted="--model without --labels")
+    known = labels_in([names], scheme.library_name, extra) if tagger is None else tagger.labels_
+    if tagger is None:
+        obeyed = [line.rule for line in checked_lines(loaded, known, lenient=lenient)]
+    if not obeyed:
+        got = "an empty file or comments"
+        raise RuleError("there are no rules", got=got, wanted="one rule per line", where=", ".join(map(str, files)))
+    given = list(map(rule_inputs, examples))
+    if tagger is None:
+        found = audit(obeyed, gold, known, given=given, threads=threads)
+    else:
+        found = _of_model(
+            obeyed,
+            tagger,
+            examples,
+            gold,
+            {"leave_out": "each" if leave_out else "none", "threads": threads, **decoding},
+        )
+    if plot is not None:
+        found.plot(plot)
+    meant = hints(found, gold, known, given=given, threads=threads)
+    if as_json:
+        told = {**found.to_dict(), "hints": [hint.to_dict() for hint in meant]}
+        typer.echo(json_line({**told, "examples": examples_json(loaded, outcomes)}))
+    else:
+        show(found.lines())
+        _bars(found)
+        for hint in meant:
+            show(["", str(hint)])
+        tell_tested(loaded, outcomes)
+    raise typer.Exit(WARNINGS if (found.all is not None and found.all.relaxed) or any_failed(outcomes) else 0)
+
+
+def _check_alone(tagger: Tagger | None, loaded: Loaded, plot: Path | None) -> None:
+    """Check that there is something to do without data."""
+    if loaded.examples and tagger is not None and plot is None:
+        return
+    if tagger is None or not loaded.examples:
+        got = "no DATA and no --model" if tagger is None else "no DATA, and no test cases in the rules file"
+        wanted = "labelled sequences; or --model and a rules file with test cases"
+        raise FileError("there is nothing to test the rules on", got=got, wanted=wanted)
+    raise FileError("--plot draws what rules are worth on labelled sequences", got="no DATA", wanted="DATA")
+
+
+def _of_model(
+    rules: list[Rule], tagger: Tagger, examples: list[Example], gold: list[list[str]], options: dict[str, Any]
+) -> Audit:
+    return audit_model(rules, tagger, [e.columns for e in examples], gold, given=[e.given for e in examples], **options)
+
+
+def _bars(found: Audit) -> None:
+    """Print the gains as bars to the left and right of zero; rules without an effect have none."""
+    gains = [(rule, gain) for rule, gain in found.gains() if gain]
+    if not gains:
+        return
+    low, high = min(0.0, *(gain for _, gain in gains)), max(0.0, *(gain for _, gain in gains))
+    title = "gold obeys, %" if found.none is None else "gain of F1 when added alone, points"
+    table = Table(box=None, title=title, title_justify="left", show_header=False, pad_edge=False)
+    table.add_column(max_width=38, no_wrap=True, overflow="ellipsis")
+    table.add_column(min_width=7, justify="right", no_wrap=True)
+    table.add_column(width=30)
+    for rule, gain in gains:
+        begin, end = sorted((0.0, gain))
+        bar = Bar(high - low, begin - low, end - low, color="red" if gain < 0 else "green")
+        table.add_row(Text(visible(rule)), f"{gain:+.2f}" if found.none is not None else f"{gain:.1f}", bar)
+    console = Console()
+    console.print()
+    console.print(table)
+
+
+Outcomes = Sequence[Outcome] | None  # None: there is no model to run test cases with
+
+
+def tested(
+    tagger: Tagger, loaded: Loaded, rules: Sequence[Rule], options: Mapping[str, Any], tokens: TokensKind | None = None
+) -> list[Outcome]:
+    """Run the test cases of rules files with a model under these rules. options: of the decoder."""
+    if not loaded.examples:
+        return []
+    decoder = tagger.decoder(rules, on_infeasible="relax", **options)
+    how = None if tokens is None else tokens.library_name
+    return run_examples(tagger, [line.example for line in loaded.examples], decoder, how)
+
+
+def any_failed(outcomes: Outcomes) -> bool:
+    """Did a test case fail?"""
+    return any(not one.passed for one in outcomes or ())
+
+
+def examples_json(loaded: Loaded, outcomes: Outcomes) -> list[dict[str, Any]] | None:
+    """The test cases for JSON; None if they were not run."""
+    if outcomes is None:
+        return None
+    return [
+        {
+            "file": line.file,
+            "line": line.number,
+            "example": str(line.example),
+            "passed": one.passed,
+            "message": one.message,
+            "tokens": one.tokens,
+            "labels": one.labels,
+            "wrong": one.wrong,
+        }
+        for line, one in zip(loaded.examples, outcomes, strict=True)
+    ]
+
+
+def tell_tested(loaded: Loaded, outcomes: Outcomes, *, as_json: bool = False) -> None:
+    """Print the test cases that failed, and how many passed; nothing if there are none."""
+    if as_json:
+        typer.echo(json_line({"examples": examples_json(loaded, outcomes)}))
+        return
+    count = len(loaded.examples)
+    if outcomes is None:
+        if count:
+            show(["", f"{_cases(count)} not run: pass --model"])
+        return
+    console = Console(highlight=False)
+    failed = [(line, one) for line, one in zip(loaded.examples, outcomes, strict=True) if not one.passed]
+    for line, one in failed:
+        head = Text.assemble(("failed", "bold red"), visible(f" {line.where}: {line.example}"))
+        console.print(head, Text(visible(f"       {one.message}")), sep="\n", soft_wrap=True)
+    if count:
+        passed, lost = f"{count - len(failed)} passed", f"{len(failed)} failed"
+        colour = "bold red" if failed else "default"
+        console.print(Text.assemble(f"{_cases(count)}: ", (passed, "green"), ", ", (lost, colour)), soft_wrap=True)
+
+
+def _cases(count: int) -> str:
+    return "1 test case" if count == 1 else f"{count} test cases"

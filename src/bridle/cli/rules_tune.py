@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -10,43 +9,45 @@ import typer
 
 import bridle
 from bridle.atomic import claimed
-from bridle.cli.base import LOOK, check_kind, check_place, json_line, keep, on_screen, show, tell
-from bridle.cli.learned_file import keep_edited, plain
-from bridle.cli.learning import scores_of
+from bridle.cli.base import (
+    WARNINGS,
+    Command,
+    check_model_path,
+    check_writable,
+    json_line,
+    print_stderr,
+    refuse_overwrite,
+    show,
+)
+from bridle.cli.learning import scores_of, write_rules
 from bridle.cli.options import (
-    AsJson,
+    ColumnsOption,
+    CrossFitOption,
+    FormatOption,
+    FormatOptions,
     HoldOut,
+    HoldOutOption,
+    JsonOption,
+    LabelOption,
+    LenientOption,
+    ProgressOption,
     Scores,
-    TheCrossFit,
-    TheHoldOut,
-    TheLenient,
-    TheProgress,
-    TheScores,
-    TheSeed,
-    TheThreads,
+    ScoresOption,
+    SeedOption,
+    ThreadsOption,
 )
-from bridle.cli.reading import (
-    TheColumns,
-    TheFormat,
-    TheLabel,
-    TheOptions,
-    groups_of,
-    known_lines,
-    model_reader,
-    read_all,
-    split,
-)
+from bridle.cli.reading import checked_lines, file_groups, make_model_reader, model_inputs, read_all
 from bridle.cli.rules import Rules, rules_app
-from bridle.cli.training_run import sayer
-from bridle.data import Lines
+from bridle.cli.training_run import progress_printer
 from bridle.errors import FileError, RuleError
-from bridle.learn import TunedRule, TunedRules, tune_rules
+from bridle.learn import tune_rules
+from bridle.learn.rules_file import ADVICE, tuned_lines
 from bridle.rules.conditions import list_files
-from bridle.rules.loading import Line, Loaded, read_files
-from bridle.rules.text import included_by
+from bridle.rules.files import Line
+from bridle.rules.loading import read_files
 
 
-@rules_app.command("tune")
+@rules_app.command("tune", cls=Command)
 def rules_tune(
     context: typer.Context,
     rules: Rules,
@@ -65,18 +66,18 @@ def rules_tune(
         Path | None,
         typer.Option(metavar="FILE", help="Plot the gains to this file: .png, .svg or .pdf; needs matplotlib."),
     ] = None,
-    cross_fit: TheCrossFit = None,
-    hold_out: TheHoldOut = HoldOut.SEQUENCES,
-    lenient: TheLenient = False,
-    scores: TheScores = Scores.AUTO,
-    format: TheFormat = None,
-    columns: TheColumns = None,
-    label: TheLabel = None,
-    option: TheOptions = None,
-    seed: TheSeed = 0,
-    threads: TheThreads = 0,
-    as_json: AsJson = False,
-    progress: TheProgress = None,
+    cross_fit: CrossFitOption = None,
+    hold_out: HoldOutOption = HoldOut.SEQUENCES,
+    lenient: LenientOption = False,
+    scores: ScoresOption = Scores.AUTO,
+    format: FormatOption = None,
+    columns: ColumnsOption = None,
+    label: LabelOption = None,
+    option: FormatOptions = None,
+    seed: SeedOption = 0,
+    threads: ThreadsOption = 0,
+    as_json: JsonOption = False,
+    progress: ProgressOption = None,
 ) -> None:
     """Tune written rules for a model: which to keep hard, make soft with which penalty, or leave out.
 
@@ -105,28 +106,28 @@ def rules_tune(
     """
     if out == "-" and as_json:
         raise FileError("rules and --json cannot share standard output", got="-o - with --json", wanted="-o FILE")
-    keep(out, *data, model, cross_fit)
-    keep(plot, *rules, *data, model, cross_fit, out, flag="--plot")
-    keep(cross_fit, *rules, *data, model, flag="--cross-fit")
+    refuse_overwrite(out, *data, model, cross_fit)
+    refuse_overwrite(plot, *rules, *data, model, cross_fit, out, flag="--plot")
+    refuse_overwrite(cross_fit, *rules, *data, model, flag="--cross-fit")
     for path in filter(None, (plot, cross_fit)):
-        check_place(path)
+        check_writable(path)
     if cross_fit is not None:
-        check_kind(cross_fit)
+        check_model_path(cross_fit)
     context.with_resource(claimed(out, cross_fit))
     tagger = bridle.load(model)
     loaded = read_files(rules)
     if len(loaded.texts) > 1:  # one file is written, and those that were read stay as they are
-        keep(out, *(file for file in loaded.texts if file is not None))
-    lines_read = known_lines(loaded, tagger.labels_, lenient=lenient)
+        refuse_overwrite(out, *(file for file in loaded.texts if file is not None))
+    lines_read = checked_lines(loaded, tagger.labels_, lenient=lenient)
     written = [line.rule for line in lines_read]
     if not written:
         got = "an empty file or comments"
         raise RuleError("there are no rules", got=got, wanted="one rule per line", where=", ".join(map(str, rules)))
     _check_lists(lines_read, out)
-    examples, _ = read_all(model_reader(tagger, format, columns, label, option), data, progress)
-    X, y, given = split(examples)
-    groups, say = groups_of(examples, hold_out), sayer(progress)
-    found = tune_rules(
+    examples, _ = read_all(make_model_reader(tagger, format, columns, label, option), data, progress)
+    X, y, given = model_inputs(examples)
+    groups, say = file_groups(examples, hold_out), progress_printer(progress)
+    tuned = tune_rules(
         tagger,
         written,
         X,
@@ -140,22 +141,21 @@ def rules_tune(
         watch=say,
     )
     if out is not None:
-        made = list(_lines(loaded, lines_read, found, data))
-        keep_edited(out, made)
-        with Lines(out, None, on_screen) as lines:
-            lines.write(made)
+        write_rules(out, list(tuned_lines(loaded, lines_read, tuned, data)))
     if plot is not None:
-        found.plot(plot)
+        tuned.plot(plot)
     if as_json:
-        typer.echo(json_line(found.to_dict()))
+        typer.echo(json_line(tuned.to_dict()))
     elif out != "-":
-        show(found.lines())
-        show([_ADVICE[found.best]])
+        show(tuned.lines())
+        show([ADVICE[tuned.best]])
     if out not in (None, "-"):
-        tell(f"bridle: {len(found.rules)} of {len(written)} rules; written to {out}")
+        print_stderr(f"bridle: {len(tuned.rules)} of {len(written)} rules; written to {out}")
         if len(loaded.texts) > 1:
-            tell(f"bridle: {out} contains the rules of {', '.join(map(str, loaded.texts))}; use it instead of them")
-    raise typer.Exit(LOOK if found.best == "none" else 0)
+            print_stderr(
+                f"bridle: {out} contains the rules of {', '.join(map(str, loaded.texts))}; use it instead of them"
+            )
+    raise typer.Exit(WARNINGS if tuned.best == "none" else 0)
 
 
 def _check_lists(lines: list[Line], out: str | None) -> None:
@@ -173,53 +173,3 @@ def _check_lists(lines: list[Line], out: str | None) -> None:
                 cause=str(line.rule),
                 where=line.where,
             )
-
-
-_ADVICE = {
-    "tuned": "use the tuned rules",
-    "written": "use the rules as written: tuning does not improve on them",
-    "none": "use no rules: these do not make the model better",
-}
-
-
-_HEADS = ("# Tuned by bridle ", "# priced for model ")
-
-
-def _lines(loaded: Loaded, read: list[Line], found: TunedRules, data: list[str]) -> Iterator[str]:
-    """The rules files, one after the other, with each rule replaced by the tuned one."""
-    where = f"{found.sequences:,} sequences in {found.folds} folds"
-    yield f"# Tuned by bridle {bridle.__version__} on {plain(', '.join(data))}: {_ADVICE[found.best]}"
-    if found.best == "tuned":
-        yield f"# priced for model {found.fingerprint} on {where}; all right, against no rules: {found.gains['tuned']}"
-    rows: _Rows = {(line.file, line.number): (line, None) for line in loaded.lines}
-    rows |= {(line.file, line.number): (line, one) for line, one in zip(read, found.tuned, strict=True)}
-    inside = set(loaded.includes.values())
-    asked = [file for file in loaded.texts if file not in inside]
-    for file in asked:
-        if len(asked) > 1:
-            yield f"# ---- {plain(str(file))}"
-        yield from _file_lines(file, loaded, rows, found)
-
-
-_Rows = dict[tuple[str | None, int], tuple[Line, TunedRule | None]]  # None: the rule was left out (--lenient)
-
-
-def _file_lines(file: str | None, loaded: Loaded, rows: _Rows, found: TunedRules) -> Iterator[str]:
-    """The lines of a file, with included files inserted."""
-    for number, text in enumerate("\n".join(loaded.texts[file]).rstrip("\n").split("\n"), start=1):
-        line, one = rows.get((file, number), (None, None))
-        if (other := loaded.includes.get((file, number))) is not None:
-            yield f"# ---- {plain(text.strip())}"
-            yield from _file_lines(other, loaded, rows, found)
-            yield f"# ---- end of {plain(other)}"
-        elif included_by(text) is not None:
-            yield f"# {plain(text.strip())}: it is above"
-        elif line is not None and one is None:
-            yield f"# left out: {text.strip()}"
-        elif line is None or one is None or found.best == "written":
-            if not text.startswith(_HEADS):  # of a tuning before this one
-                yield text
-        else:
-            rule = one.rule if found.best == "tuned" else None
-            note = f"  # {line.comment}" if line.comment else ""
-            yield f"# off: {one.written}{note}" if rule is None else f"{rule}{note}"

@@ -11,9 +11,19 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import bridle
-from bridle.cli.base import app, tell, warn
-from bridle.cli.options import SplitAs, TheRules, TheThreads, TheTokens, bytes_of
-from bridle.cli.reading import TheColumns, TheFormat, TheLabel, TheOptions, model_reader
+from bridle.cli.base import Command, app, print_stderr, warn
+from bridle.cli.options import (
+    ColumnsOption,
+    FormatOption,
+    FormatOptions,
+    LabelOption,
+    RulesOption,
+    ThreadsOption,
+    TokensKind,
+    TokensOption,
+    parse_size,
+)
+from bridle.cli.reading import make_model_reader
 from bridle.errors import BridleError, RuleError
 from bridle.extras import needed
 from bridle.models import Tagger
@@ -23,39 +33,39 @@ if TYPE_CHECKING:
     from bridle.serve import Limits, RuleText, Service
 
 _PANEL = "Limits"
-TheHost = Annotated[str, typer.Option("--host", metavar="ADDRESS", help="Address to listen on.")]
-TheToken = Annotated[
+HostOption = Annotated[str, typer.Option("--host", metavar="ADDRESS", help="Address to listen on.")]
+TokenOption = Annotated[
     str | None,
     typer.Option(
         "--token", metavar="TEXT", envvar="BRIDLE_TOKEN", show_envvar=True, help="Token that requests must bring."
     ),
 ]
-TheData = Annotated[
+DataOption = Annotated[
     str | None,
     typer.Option("--data", metavar="FILE", help="Sequences that the page shows, with or without gold labels."),
 ]
 Size = Annotated[str | None, typer.Option(metavar="SIZE")]
 
 
-@app.command()
+@app.command(cls=Command)
 def serve(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="Model that bridle train wrote.", show_default=False)],
-    rules: TheRules = None,
+    rules: RulesOption = None,
     rule_set: Annotated[
         list[str] | None,
         typer.Option("--rule-set", metavar="NAME=FILE", help="Further rules that requests can name; can be repeated."),
     ] = None,
-    data: TheData = None,
-    format: TheFormat = None,
-    columns: TheColumns = None,
-    label: TheLabel = None,
-    option: TheOptions = None,
-    tokens: TheTokens = None,
-    host: TheHost = "127.0.0.1",
+    data: DataOption = None,
+    format: FormatOption = None,
+    columns: ColumnsOption = None,
+    label: LabelOption = None,
+    option: FormatOptions = None,
+    tokens: TokensOption = None,
+    host: HostOption = "127.0.0.1",
     port: Annotated[
         int, typer.Option("--port", metavar="N", min=0, max=65535, help="Port; 0 takes a free one.")
     ] = 8000,
-    token: TheToken = None,
+    token: TokenOption = None,
     cors: Annotated[
         list[str] | None,
         typer.Option("--cors", metavar="ORIGIN", help="Site whose pages may call the server; can be repeated."),
@@ -88,7 +98,7 @@ def serve(
     ] = 256,
     sequence_memory: Annotated[str, typer.Option(metavar="SIZE", help="Working memory for each sequence.")] = "200MB",
     max_data: Annotated[str, typer.Option(metavar="SIZE", help="Memory for data that was uploaded.")] = "100MB",
-    threads: TheThreads = 0,
+    threads: ThreadsOption = 0,
     access_log: Annotated[bool, typer.Option("--access-log", help="Log every request on stderr.")] = False,
 ) -> None:
     """Serve a model and its rules over HTTP.
@@ -116,7 +126,7 @@ def serve(
     from bridle.serve import Limits
 
     limits = Limits(
-        body_bytes=bytes_of(max_body, "max_body"),
+        body_bytes=parse_size(max_body, "max_body"),
         sequences=max_sequences,
         tokens=max_tokens,
         sequence_tokens=max_sequence_tokens,
@@ -128,8 +138,8 @@ def serve(
         k=max_k,
         seconds=seconds,
         waiting=max_waiting,
-        max_memory=bytes_of(sequence_memory, "sequence_memory"),
-        data_bytes=bytes_of(max_data, "max_data"),
+        max_memory=parse_size(sequence_memory, "sequence_memory"),
+        data_bytes=parse_size(max_data, "max_data"),
     )
     tagger = bridle.load(model)
     sample = _examples(tagger, data, format, columns, label, option)
@@ -139,19 +149,19 @@ def serve(
     _run(service, host, port, token, cors or (), allow_host, access_log, page=False)
 
 
-@app.command()
+@app.command(cls=Command)
 def explore(
     model: Annotated[
         Path | None,
         typer.Argument(metavar="[MODEL]", help="Model that bridle train wrote. Default: one for references."),
     ] = None,
-    rules: TheRules = None,
-    data: TheData = None,
-    format: TheFormat = None,
-    columns: TheColumns = None,
-    label: TheLabel = None,
-    option: TheOptions = None,
-    tokens: TheTokens = None,
+    rules: RulesOption = None,
+    data: DataOption = None,
+    format: FormatOption = None,
+    columns: ColumnsOption = None,
+    label: LabelOption = None,
+    option: FormatOptions = None,
+    tokens: TokensOption = None,
     port: Annotated[int, typer.Option("--port", metavar="N", min=0, max=65535, help="Port; 0 takes a free one.")] = 0,
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page in a browser.")] = True,
 ) -> None:
@@ -204,7 +214,7 @@ def _examples(
     """The sequences that the page shows."""
     if data is None:
         return []
-    with model_reader(tagger, format, columns, label, option, labels="missing").open(data) as examples:
+    with make_model_reader(tagger, format, columns, label, option, labels="missing").open(data) as examples:
         return list(examples)
 
 
@@ -216,7 +226,7 @@ def _service(
     sample: Sequence[Example],
     limits: Limits,
     threads: int,
-    tokens: SplitAs | None,
+    tokens: TokensKind | None,
     default: RuleText | None = None,
 ) -> Service:
     from bridle.serve import Service
@@ -230,7 +240,7 @@ def _service(
             raise RuleError("--rule-set does not name rules", got=repr(one), wanted=wanted)
         sets[known] = RuleText.from_files([Path(path)], tagger.labels_)
     own = default if default is not None else RuleText.from_files(rules or (), tagger.labels_)
-    how = None if tokens is None else tokens.asked
+    how = None if tokens is None else tokens.library_name
     return Service(tagger, name, own, sets, limits, sample, threads, how)
 
 
@@ -264,7 +274,7 @@ def _run(
     hosts = local if is_loopback(host) or allowed else None
 
     def ready(address: str) -> None:
-        tell(f"bridle: serving {service.name} at {address}/ (Ctrl-C stops it)")
+        print_stderr(f"bridle: serving {service.name} at {address}/ (Ctrl-C stops it)")
         if page:
             webbrowser.open(f"{address}/")
 

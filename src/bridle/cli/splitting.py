@@ -11,9 +11,9 @@ from typing import Annotated, Any
 
 import typer
 
-from bridle.cli.base import app, check_place, json_line, keep, show, warn
-from bridle.cli.options import AsJson, TheSeed
-from bridle.cli.reading import Reader, TheColumns, TheFormat, TheLabel, TheOptions, reader_of
+from bridle.cli.base import Command, app, check_writable, json_line, refuse_overwrite, show, warn
+from bridle.cli.options import ColumnsOption, FormatOption, FormatOptions, JsonOption, LabelOption, SeedOption
+from bridle.cli.reading import Reader, make_reader
 from bridle.data import Example, split_indices, write
 from bridle.data.base import save_lines
 from bridle.data.conll import DOCSTART
@@ -34,7 +34,7 @@ class Duplicates(StrEnum):
     KEEP, TOGETHER = "keep", "together"
 
 
-@app.command()
+@app.command(cls=Command)
 def split(
     data: Annotated[
         list[str],
@@ -59,12 +59,12 @@ def split(
         Duplicates, typer.Option(help="together: keep sequences with the same tokens in one part.")
     ] = Duplicates.KEEP,
     force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
-    seed: TheSeed = 0,
-    format: TheFormat = None,
-    columns: TheColumns = None,
-    label: TheLabel = None,
-    option: TheOptions = None,
-    as_json: AsJson = False,
+    seed: SeedOption = 0,
+    format: FormatOption = None,
+    columns: ColumnsOption = None,
+    label: LabelOption = None,
+    option: FormatOptions = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Split labelled sequences into training, development and test data.
 
@@ -88,11 +88,11 @@ def split(
     shares = _shares(into)
     places = {name: out / f"{name}{_suffix(data[0])}" for name in shares}
     for place in places.values():
-        keep(place, *data)
+        refuse_overwrite(place, *data)
         if place.exists() and not force:
             wanted = "another folder, or --force"
             raise FileError("this file would be overwritten", got=f"-o {out}", wanted=wanted, where=str(place))
-    files, reader = _read(reader_of(format, columns, label, option), data)
+    files, reader = _read(make_reader(format, columns, label, option), data)
     lines = _lines(files, reader)
     examples = [example for _, found in files for example in found]
     groups = _groups(files, by, lines)
@@ -103,7 +103,7 @@ def split(
         raise FileError("this is a file", got=f"-o {out}", wanted="a folder", where=str(out))
     out.mkdir(exist_ok=True)
     for place in places.values():
-        check_place(place)
+        check_writable(place)
     for name, part in parts.items():
         if lines is not None:
             save_lines(str(places[name]), chain.from_iterable(lines[b] for b in part))

@@ -12,29 +12,37 @@ from typing import Annotated, Any
 
 import typer
 
-from bridle.cli.bars import may_show, progress_bar
-from bridle.cli.base import OnInfeasible, Tally, app, ended, json_line, keep, look_at_it, on_screen, tell, warn
+from bridle.cli.base import (
+    Command,
+    Tally,
+    app,
+    escape_controls,
+    exit_by_status,
+    json_line,
+    mark_warning,
+    print_stderr,
+    progress_bar,
+    refuse_overwrite,
+    shows_bar,
+    warn,
+)
 from bridle.cli.options import (
-    FORMATS,
-    TheEngine,
-    TheLenient,
-    TheLimit,
-    TheMemory,
-    TheProgress,
-    TheRules,
-    TheThreads,
-    bytes_of,
+    COMPLETE_FORMATS,
+    ColumnsOption,
+    EngineOption,
+    FormatOption,
+    FormatOptions,
+    LabelOption,
+    LenientOption,
+    MemoryOption,
+    OnInfeasible,
+    ProgressOption,
+    RulesOption,
+    ThreadsOption,
+    TimeLimitOption,
+    parse_size,
 )
-from bridle.cli.reading import (
-    Reader,
-    TheColumns,
-    TheFormat,
-    TheLabel,
-    TheOptions,
-    model_reader,
-    rules_for,
-    settings_of_format,
-)
+from bridle.cli.reading import Reader, load_model_rules, make_model_reader, parse_format_options
 from bridle.data.base import Format, format_guessed, format_named, has_suffix
 from bridle.data.files import check_places, files
 from bridle.data.standoff import Standoff
@@ -60,14 +68,14 @@ class OnError(StrEnum):
     ROW, RAISE = "row", "raise"
 
 
-TheResume = Annotated[
+ResumeOption = Annotated[
     bool,
     typer.Option(
         "--resume",
         help="Write shards into the folder -o, or go on with a run that was stopped there. Pass it from the start.",
     ),
 ]
-TheShardSize = Annotated[
+ShardSizeOption = Annotated[
     str | None,
     typer.Option(
         "--shard-size",
@@ -76,7 +84,7 @@ TheShardSize = Annotated[
         "to 4096 rows that reaches it. Default: 256MB.",
     ),
 ]
-TheRunMemory = Annotated[
+RunMemoryOption = Annotated[
     str | None,
     typer.Option(
         "--memory",
@@ -85,14 +93,14 @@ TheRunMemory = Annotated[
         "about the search for a single sequence. Default: 1GB.",
     ),
 ]
-TheOnError = Annotated[
+OnErrorOption = Annotated[
     OnError | None,
     typer.Option(
         help="What to do with a sequence that cannot be labelled, such as a null token: write it with the status "
         "error and a message, or stop. Default: row for shards (unless --on-infeasible raise), otherwise raise."
     ),
 ]
-JsonProgress = Annotated[
+JsonProgressOption = Annotated[
     bool,
     typer.Option(
         "--json-progress",
@@ -101,7 +109,7 @@ JsonProgress = Annotated[
 ]
 
 
-@app.command()
+@app.command(cls=Command)
 def tag(
     context: typer.Context,
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="Model that bridle train wrote.", show_default=False)],
@@ -112,18 +120,18 @@ def tag(
             help="Files, folders or patterns ('data/*.jsonl'), also packed (.gz, .zst). Default: -, which reads stdin.",
         ),
     ] = None,
-    rules: TheRules = None,
-    lenient: TheLenient = False,
-    format: TheFormat = None,
-    columns: TheColumns = None,
-    label: TheLabel = None,
-    option: TheOptions = None,
+    rules: RulesOption = None,
+    lenient: LenientOption = False,
+    format: FormatOption = None,
+    columns: ColumnsOption = None,
+    label: LabelOption = None,
+    option: FormatOptions = None,
     to: Annotated[
         str | None,
         typer.Option(
             "--to",
             metavar="NAME",
-            autocompletion=FORMATS,
+            autocompletion=COMPLETE_FORMATS,
             help="Format of the output: conll, jsonl, spans, csv, ... Default: that of the input.",
         ),
     ] = None,
@@ -142,16 +150,16 @@ def tag(
             help="Add probabilities: of each span (--to spans, labelstudio) or of each token's label (jsonl).",
         ),
     ] = False,
-    engine: TheEngine = "auto",
+    engine: EngineOption = "auto",
     on_infeasible: Annotated[
         OnInfeasible,
         typer.Option(
             help="What to do if no labelling obeys the hard rules: stop, break the fewest rules, or skip the sequence."
         ),
     ] = OnInfeasible.RELAX,
-    time_limit: TheLimit = None,
-    max_memory: TheMemory = None,
-    threads: TheThreads = 0,
+    time_limit: TimeLimitOption = None,
+    max_memory: MemoryOption = None,
+    threads: ThreadsOption = 0,
     out: Annotated[
         str | None,
         typer.Option(
@@ -161,12 +169,12 @@ def tag(
             help="Output file; or a folder for shards, if it ends with a slash, or is one. Default: stdout.",
         ),
     ] = None,
-    resume: TheResume = False,
-    shard_size: TheShardSize = None,
-    memory: TheRunMemory = None,
-    on_error: TheOnError = None,
-    progress: TheProgress = None,
-    json_progress: JsonProgress = False,
+    resume: ResumeOption = False,
+    shard_size: ShardSizeOption = None,
+    memory: RunMemoryOption = None,
+    on_error: OnErrorOption = None,
+    progress: ProgressOption = None,
+    json_progress: JsonProgressOption = False,
     on: Annotated[
         str | None,
         typer.Option(
@@ -237,20 +245,20 @@ def tag(
         raise FileError("the output has no shards", got=got, wanted=wanted)
     # shards have no row twice; otherwise, a file that is named twice is read twice
     paths = files(named) if shards else [path for name in named for path in files([name])]
-    keep(out, model, *(rules or ()), *paths)
+    refuse_overwrite(out, model, *(rules or ()), *paths)
     tagger = load(model)
-    reader = model_reader(tagger, format, columns, label, option, "missing")
+    reader = make_model_reader(tagger, format, columns, label, option, "missing")
     settings: dict[str, Any] = {
         "engine": engine,
         "time_limit": time_limit,
-        "max_memory": MOST_MEMORY if max_memory is None else bytes_of(max_memory),
+        "max_memory": MOST_MEMORY if max_memory is None else parse_size(max_memory),
         "on_infeasible": on_infeasible.value,
     }
     best, size = k or 1, None if shard_size is None else _shard_size(shard_size)
-    shown = _Shown(json_progress) if json_progress or may_show(progress, out) else None
+    shows_progress = _Shown(json_progress) if json_progress or shows_bar(progress, out) else None
     run = Run(
         tagger,
-        Decoder(tagger.labels_, rules_for(rules, tagger, lenient=lenient) if rules else (), **settings),
+        Decoder(tagger.labels_, load_model_rules(rules, tagger, lenient=lenient) if rules else (), **settings),
         paths,
         reader.opened,
         want_of(scores=scores, k=0 if k is None else 2),
@@ -261,11 +269,11 @@ def tag(
         if shards and on_infeasible is not OnInfeasible.RAISE
         else "raise",
         threads=threads,
-        memory=MEMORY if memory is None else bytes_of(memory, "memory"),
-        progress=shown,
+        memory=MEMORY if memory is None else parse_size(memory, "memory"),
+        progress=shows_progress,
     )
     result = None
-    with nullcontext() if shown is None else shown.showing(progress, out):
+    with nullcontext() if shows_progress is None else shows_progress.showing(progress, out):
         if shards:
             shape = shard_format("jsonl" if as_json else to, str(out), run)
             check_places(named, str(out), f"part-00000.{shape.name}")
@@ -278,7 +286,7 @@ def tag(
                 run.want = ["segment_probabilities"]
             run.ids = "number" if shape.name == "jsonl" else "fill"
             try:
-                write_one(run, None if out == "-" else out, shape, warn=warn, show=on_screen)
+                write_one(run, None if out == "-" else out, shape, warn=warn, show=escape_controls)
             except FileError as error:
                 of_input = str(error.where or "").startswith("<stdin>" if paths[0] == "-" else paths[0])
                 raise (reader.doubted(error, run.first_format().name) if of_input else error) from None
@@ -302,7 +310,7 @@ def _output_format(run: Run, to: str | None, out: str | None, options: list[str]
         name = "jsonl"
     if name == "text":
         raise FileError("the output cannot have this format", got=name, wanted="a format with labels")
-    asked = settings_of_format(options, "--to-option") if options else {}
+    asked = parse_format_options(options, "--to-option") if options else {}
     if name not in _WITHOUT_OPTIONS:
         noted = Reader.noted(tagger.notes_, "missing")
         asked = (vars(first) if name == first.name else noted.options if name == noted.format else {}) | asked
@@ -348,13 +356,13 @@ class _Shown:
         """Print a line of JSON, if that is asked for."""
         if self.as_json and self.progress is not None:
             facts = asdict(self.progress).items()
-            tell(json_line({key: round(x, 4) if isinstance(x, float) else x for key, x in facts}))
+            print_stderr(json_line({key: round(x, 4) if isinstance(x, float) else x for key, x in facts}))
 
 
 def _shard_size(size: str) -> ShardSize:
     if size.strip().isdecimal() and int(size) > 0:
         return ShardSize(rows=int(size))
-    return ShardSize(bytes=bytes_of(size, "shard_size"))
+    return ShardSize(bytes=parse_size(size, "shard_size"))
 
 
 def _report_stop(shards: Shards) -> None:
@@ -378,16 +386,16 @@ def _report(run: Run, result: RunResult | None) -> None:
     done = run.counts if result is None else result
     status = done.status
     if failed := status.get("error", 0):
-        look_at_it()
+        mark_warning()
         more = "; ..." if failed > len(done.errors) else ""
         warn(f"{failed:,} sequences failed and have no labels: {'; '.join(done.errors)}{more}")
     elif done.errors:
-        look_at_it()
+        mark_warning()
         warn(f"some sequences have labels, but lack probabilities or k best: {'; '.join(done.errors)}")
     tally = Tally(done.rows, status)
     if result is None or not result.shards:
         if status.keys() - {"optimal"}:
-            ended(tally)
+            exit_by_status(tally)
         return
     others = ", ".join(f"{count:,} {name}" for name, count in status.items() if name != "optimal")
     about = f"{result.rows:,} rows, {result.tokens:,} tokens" + (f" ({others})" if others else "")
@@ -398,4 +406,4 @@ def _report(run: Run, result: RunResult | None) -> None:
         rate = (result.tokens - result.tokens_before) / max(result.seconds, 1e-9)
         earlier = f", {result.rows_before:,} of the rows by earlier calls" if result.rows_before else ""
         warn(f"{about} in {result.seconds:,.1f} s ({rate:,.0f} tokens/s{earlier}); {ids}")
-    raise typer.Exit(1 if tally.needs_a_look else 0)
+    raise typer.Exit(1 if tally.has_warnings else 0)

@@ -2,77 +2,165 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
+import json
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from difflib import get_close_matches
+from enum import Enum, StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 import bridle
-from bridle.atomic import claimed
+from bridle.atomic import claimed, write_text
 from bridle.cli import training_run
-from bridle.cli.base import app, check_kind, check_place, fail, json_line, keep, warn
-from bridle.cli.learners import (
-    ITERATIONS,
-    Average,
-    Learner,
-    Pairs,
-    class_weight_of,
-    features_for,
-    list_files,
-    model_of,
-    strength_of,
-    tell_choice,
-)
+from bridle.cli.base import Command, app, check_model_path, check_writable, exit_with, json_line, refuse_overwrite, warn
 from bridle.cli.options import (
-    FEATURES,
-    AnyScheme,
-    AsJson,
+    COMPLETE_FEATURES,
+    ColumnsOption,
     DataScheme,
+    DataSchemeOption,
+    FormatOption,
+    FormatOptions,
     HoldOut,
+    HoldOutOption,
+    JsonOption,
+    LabelOption,
+    LenientOption,
     Measure,
-    TheHoldOut,
-    TheLenient,
-    TheMeasure,
-    TheProgress,
-    TheSeed,
-    TheThreads,
+    MeasureOption,
+    ProgressOption,
+    SeedOption,
+    ThreadsOption,
 )
-from bridle.cli.reading import (
-    TheColumns,
-    TheFormat,
-    TheLabel,
-    TheOptions,
-    groups_of,
-    labels_in,
-    read_all,
-    reader_of,
-    rules_of,
-)
-from bridle.cli.recording import (
-    TheConfig,
-    changes,
-    described,
-    place_beside,
-    recorded,
-    settings_of,
-    write_config,
-)
-from bridle.cli.searching import Comparison, TheCv, ThePlot, TheSearch, check_grid, check_usage, grid_of
-from bridle.errors import FileError, ModelError
+from bridle.cli.reading import file_groups, labels_in, load_rules, make_reader, read_all
+from bridle.cli.training_run import Comparison, Learner
+from bridle.errors import FileError, ModelError, shown
 from bridle.features import SETS
 from bridle.interrupts import INTERRUPTED
 from bridle.models.folds import FOLDS
+from bridle.models.record import (
+    build_record,
+    changed_files,
+    check_record_path,
+    describe_data,
+    read_record,
+    write_record,
+)
 from bridle.rules import phrases
+from bridle.rules.files import text_of
 
 
 class OnUnknown(StrEnum):
-    """What --on-unknown takes."""
+    """Values of --on-unknown."""
 
     RAISE, WRONG = "raise", "wrong"
 
 
-@app.command()
+# ---- the settings file ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class RareSettings:
+    """Settings of training that only a settings file has; None is the default of the learner."""
+
+    cutoff: int = 1  # leave out features that occur fewer times
+    pairs: str | None = None  # label pairs with a weight: seen in training, or all
+    margin: float | None = None  # of the local learners
+    average: str | None = None  # averaged or last weights, of all learners but crf
+    folds: int | None = None  # for choosing c1 and c2, or for --search
+    tuning_seconds: float | None = None  # limit for choosing c1 and c2, or for --search
+
+
+_RARE = {field.name: field.default for field in fields(RareSettings)}
+_CHOICES = {"pairs": ("seen", "all"), "average": ("averaged", "last")}
+_LEAST = {"cutoff": 1, "folds": 2, "tuning_seconds": 0}
+# Options about output are not part of a run; and repeating a resumed run means repeating all of it.
+_NOT_SETTINGS = {"settings", "write_settings", "progress", "as_json", "resume"}
+
+
+def _read_settings(context: typer.Context, path: Path | None) -> Path | None:
+    """Use the settings of a file as defaults of the options."""
+    if path is None or context.resilient_parsing:
+        return path
+    try:
+        read = tomllib.loads(text_of(path)) if path.suffix == ".toml" else read_record(path)["settings"]
+    except tomllib.TOMLDecodeError as error:
+        wanted = "lines such as c2 = 0.5 or data = ['train.txt']"
+        raise FileError("not TOML", got=str(error), wanted=wanted, where=str(path)) from None
+    settings = {name.replace("-", "_"): value for name, value in read.items()}
+    known = [str(param.name) for param in context.command.params if param.name not in ("help", *_NOT_SETTINGS)]
+    if unknown := sorted(set(settings) - {*known, *_RARE}):
+        near = get_close_matches(unknown[0], [*known, *_RARE], n=1)
+        raise FileError(
+            "unknown setting",
+            got=repr(unknown[0]),
+            wanted="names of options of bridle train" + (f", such as {near[0]!r}" if near else ""),
+            cause=f"Did you mean {near[0]!r}?" if near else "Is it from another version of Bridle?",
+            where=str(path),
+        )
+    data = settings.get("data") or []
+    if not isinstance(data, list) or not all(isinstance(file, str) for file in data):
+        wanted = '"data": ["train.txt", ...]'
+        raise FileError('"data" must be a list of files', got=shown(data), wanted=wanted, where=str(path))
+    if isinstance(settings.get("rules"), str):  # of a version that took one file
+        settings["rules"] = [settings["rules"]]
+    rare = {name: settings.pop(name) for name in _RARE if name in settings}
+    for name, value in rare.items():
+        _check_rare(name, value, path)
+    context.obj = RareSettings(**rare)
+    context.default_map = {name: value for name, value in settings.items() if value is not None}
+    return path
+
+
+def _check_rare(name: str, value: Any, path: Path) -> None:
+    """Raise `FileError` if a setting that has no option has a bad value."""
+    if value is None and _RARE[name] is None:
+        return
+    if name in _CHOICES:
+        fits, wanted = value in _CHOICES[name], " or ".join(map(repr, _CHOICES[name]))
+    else:
+        is_number = isinstance(value, int if name in ("cutoff", "folds") else (int, float))
+        fits = is_number and not isinstance(value, bool) and value >= _LEAST.get(name, value)
+        wanted = f"a number >= {_LEAST[name]}" if name in _LEAST else "a number"
+    if not fits:
+        raise FileError(f"bad setting {name}", got=shown(value), wanted=wanted, where=str(path))
+
+
+def _settings_in_force(context: typer.Context, rare: RareSettings, data: list[str]) -> dict[str, Any]:
+    """Return all settings in the order of the help, including those with default values."""
+    names = [str(param.name) for param in context.command.params]
+    values = {name: context.params[name] for name in names if name in context.params and name not in _NOT_SETTINGS}
+    return {**{name: _plain(value) for name, value in values.items()}, **asdict(rare), "data": data}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, (list, tuple)):
+        return [_plain(part) for part in value]
+    return str(value) if isinstance(value, Path) else value
+
+
+def _write_settings(path: Path, settings: Mapping[str, Any]) -> None:
+    """Write settings as TOML; TOML has no null, so that settings without a value are left out."""
+    lines = [
+        f"{name} = {json.dumps(value, ensure_ascii=False)}"
+        for name, value in settings.items()
+        if value not in (None, [])
+    ]
+    write_text(path, "\n".join([f"# Settings of bridle train {bridle.__version__}", *lines]) + "\n")
+
+
+# ---- the command ----------------------------------------------------------------------------------------------------
+
+_CHOOSING, _DATA, _TRAINING, _OUTPUT = "Choosing settings", "Data", "Training", "Output"
+
+
+@app.command(cls=Command)
 def train(
     context: typer.Context,
     data: Annotated[
@@ -81,90 +169,141 @@ def train(
     out: Annotated[
         Path | None, typer.Option("-o", "--out", metavar="MODEL", help="Model file to write; optional with --cv.")
     ] = None,
-    config: TheConfig = None,
     dev: Annotated[
         str | None, typer.Option(metavar="FILE", help="Development set; the model that is best on it is kept.")
     ] = None,
-    on_unknown: Annotated[
-        OnUnknown, typer.Option(help="What to do with labels in --dev that are not in DATA.")
-    ] = OnUnknown.RAISE,
-    measure: TheMeasure = Measure.AUTO,
-    cv: TheCv = None,
-    search: TheSearch = None,
-    plot: ThePlot = None,
-    format: TheFormat = None,
-    columns: TheColumns = None,
-    label: TheLabel = None,
-    option: TheOptions = None,
     features: Annotated[
         str,
         typer.Option(
             metavar="NAME",
-            autocompletion=FEATURES,
+            autocompletion=COMPLETE_FEATURES,
             help=f"Feature set ({', '.join(SETS)}) or template file; auto: chosen by the labels.",
         ),
     ] = "auto",
-    list: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME=FILE", help="File with phrases, for templates such as in:NAME[0]; can be repeated."),
-    ] = None,
     learner: Annotated[
         Learner, typer.Option(help="Training algorithm; ibt is a perceptron trained under --rules.")
     ] = Learner.CRF,
-    rules: Annotated[
-        list[Path] | None,
-        typer.Option(metavar="FILE", help=".rules file, for --learner ibt and for --cv; can be repeated."),
-    ] = None,
-    lenient: TheLenient = False,
-    scheme: DataScheme = AnyScheme.AUTO,
-    cutoff: Annotated[
-        int, typer.Option(metavar="N", min=1, help="Leave out features that occur fewer than N times.")
-    ] = 1,
-    pairs: Annotated[
-        Pairs | None, typer.Option(help="Create weights for the label pairs seen in training, or for all.")
-    ] = None,
-    c1: Annotated[str | None, typer.Option(metavar="X", help="L1 regularisation (crf), or auto, the default.")] = None,
-    c2: Annotated[str | None, typer.Option(metavar="X", help="L2 regularisation (crf), or auto, the default.")] = None,
-    folds: Annotated[
-        int | None,
-        typer.Option(metavar="N", min=2, help="Number of folds for choosing c1 and c2, or for --search. Default: 4."),
-    ] = None,
-    tuning_seconds: Annotated[
-        float | None,
+    settings: Annotated[
+        Path | None,
         typer.Option(
-            metavar="X",
-            min=0,
-            help="Maximum number of seconds for choosing c1 and c2 (default: 180) or for --search (default: no limit).",
+            "--settings",
+            "--config",
+            metavar="FILE",
+            is_eager=True,
+            callback=_read_settings,
+            help="Read settings from FILE.toml, or repeat the run recorded in MODEL.json; options and DATA on the "
+            "command line override it.",
         ),
     ] = None,
-    hold_out: TheHoldOut = HoldOut.SEQUENCES,
-    cross_fit: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Save the scores of held-out sequences here, for bridle learn.")
+    write_settings: Annotated[
+        Path | None, typer.Option(metavar="FILE.toml", help="Write the settings in force to this file.")
+    ] = None,
+    format: FormatOption = None,
+    columns: ColumnsOption = None,
+    label: LabelOption = None,
+    option: FormatOptions = None,
+    scheme: DataSchemeOption = DataScheme.AUTO,
+    on_unknown: Annotated[
+        OnUnknown,
+        typer.Option(help="What to do with labels in --dev that are not in DATA.", rich_help_panel=_DATA),
+    ] = OnUnknown.RAISE,
+    c1: Annotated[
+        str | None,
+        typer.Option(metavar="X", help="L1 regularisation (crf), or auto, the default.", rich_help_panel=_TRAINING),
+    ] = None,
+    c2: Annotated[
+        str | None,
+        typer.Option(metavar="X", help="L2 regularisation (crf), or auto, the default.", rich_help_panel=_TRAINING),
+    ] = None,
+    iterations: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", help="Maximum number of iterations. Default: 100 (crf) or 20.", rich_help_panel=_TRAINING
+        ),
+    ] = None,
+    patience: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", min=1, help="Stop after N iterations without a gain on --dev.", rich_help_panel=_TRAINING
+        ),
     ] = None,
     class_weight: Annotated[
         str | None,
-        typer.Option(metavar="A=X,...", help="Weights of labels or segment types, such as PER=3,ORG=2, or balanced."),
+        typer.Option(
+            metavar="A=X,...",
+            help="Weights of labels or segment types, such as PER=3,ORG=2, or balanced.",
+            rich_help_panel=_TRAINING,
+        ),
     ] = None,
-    margin: Annotated[float | None, typer.Option(metavar="X", help="Margin of the local learners. Default: 1.")] = None,
-    average: Annotated[
-        Average | None, typer.Option(help="Weight averaging for all learners but crf. Default: averaged.")
+    list: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=FILE",
+            help="File with phrases, for templates such as in:NAME[0]; can be repeated.",
+            rich_help_panel=_TRAINING,
+        ),
     ] = None,
-    iterations: Annotated[
-        int | None, typer.Option(metavar="N", help="Maximum number of iterations. Default: 100 (crf) or 20.")
+    rules: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="FILE",
+            help=".rules file, for --learner ibt and for --cv; can be repeated.",
+            rich_help_panel=_TRAINING,
+        ),
     ] = None,
-    patience: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Stop after N iterations without a gain on --dev.")
+    lenient: LenientOption = False,
+    cv: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=2,
+            help="Cross-validate the settings, and --rules, in N folds; -o is then optional.",
+            rich_help_panel=_CHOOSING,
+        ),
     ] = None,
-    seed: TheSeed = 0,
-    threads: TheThreads = 0,
-    checkpoint: Annotated[Path | None, typer.Option(metavar="FILE", help="Save the state of training here.")] = None,
-    every: Annotated[int, typer.Option(metavar="N", min=1, help="Iterations between checkpoints.")] = 10,
-    resume: Annotated[Path | None, typer.Option(metavar="FILE", help="Resume from this checkpoint.")] = None,
+    search: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAMES",
+            help="Search for the best c1, c2, cutoff or features by successive halving: c1,c2 or c2=0.1,1. Repeatable.",
+            rich_help_panel=_CHOOSING,
+        ),
+    ] = None,
+    measure: MeasureOption = Measure.AUTO,
+    hold_out: HoldOutOption = HoldOut.SEQUENCES,
+    plot: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Plot the search to this file: .png, .svg or .pdf; needs Matplotlib.",
+            rich_help_panel=_CHOOSING,
+        ),
+    ] = None,
+    cross_fit: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Save the scores of held-out sequences here, for bridle learn.",
+            rich_help_panel=_OUTPUT,
+        ),
+    ] = None,
+    checkpoint: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Save the state of training here.", rich_help_panel=_OUTPUT)
+    ] = None,
+    every: Annotated[
+        int, typer.Option(metavar="N", min=1, help="Iterations between checkpoints.", rich_help_panel=_OUTPUT)
+    ] = 10,
+    resume: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Resume from this checkpoint.", rich_help_panel=_OUTPUT)
+    ] = None,
     log: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Write one JSON line per iteration to this file.")
+        str | None,
+        typer.Option(metavar="FILE", help="Write one JSON line per iteration to this file.", rich_help_panel=_OUTPUT),
     ] = None,
-    as_json: AsJson = False,
-    progress: TheProgress = None,
+    as_json: JsonOption = False,
+    progress: ProgressOption = None,
+    seed: SeedOption = 0,
+    threads: ThreadsOption = 0,
 ) -> None:
     """Train a tagger on labelled sequences.
 
@@ -173,7 +312,7 @@ def train(
       bridle train train.txt -o chunks.bridle --columns word,pos,chunk --dev dev.txt
       bridle train refs.tagged -o refs.bridle --features fields --option tokens=punctuation
       bridle train corpus.txt -o words.bridle --format segmented --learner perceptron
-      bridle train --config chunks.bridle.json -o again.bridle --c1 0 --c2 0.5
+      bridle train --settings chunks.toml -o again.bridle --c1 0 --c2 0.5
       bridle train train.txt -o names.bridle --class-weight MISC=3
       bridle train acm.txt ieee.txt -o refs.bridle --hold-out files --cross-fit refs.scores
       bridle train train.txt --cv 5 --rules my.rules              measure settings and rules on held-out data
@@ -189,6 +328,8 @@ def train(
     By default, c1 and c2 are chosen by cross-validation on DATA. --search compares more values, or cutoffs and feature
     sets, and trains the model with the best.
     --cross-fit saves the scores of held-out sequences, for bridle learn and bridle rules tune.
+    A settings file has a line such as  c2 = 0.5  for each option, and for settings that have no option: cutoff, pairs,
+    margin, average, folds, tuning_seconds. --write-settings writes one.
     MODEL.json records all settings, the data, the course of training and the scores on --dev; --json prints it.
 
     \b
@@ -197,10 +338,11 @@ def train(
       2    bad input, bad usage, or the model cannot be written
       130  stopped by Ctrl-C; the best model so far is saved, unless settings were still being compared
     """
+    rare: RareSettings = context.obj or RareSettings()
     data = data or (context.default_map or {}).get("data")
     if not data or (out is None and cv is None and not search):
         missing = "-o MODEL" if data else "DATA"
-        raise FileError(f"{missing} is missing", got="nothing", wanted=f"{missing}, or --config FILE")
+        raise FileError(f"{missing} is missing", got="nothing", wanted=f"{missing}, or --settings FILE")
     if rules and learner is not Learner.IBT and cv is None:
         raise ModelError(
             "--rules needs --learner ibt or --cv",
@@ -211,90 +353,102 @@ def train(
     if log == "-" and as_json:
         raise FileError("--json and --log cannot share standard output", got="--log -", wanted="--log FILE")
     tuned = learner is Learner.CRF and c2 in (None, "auto")
-    judged = cv is not None or (bool(search) and dev is None)
-    if hold_out is HoldOut.FILES and cross_fit is None and not (tuned or judged):
+    held_out = cv is not None or (bool(search) and dev is None)
+    if hold_out is HoldOut.FILES and cross_fit is None and not (tuned or held_out):
         raise ModelError(
             "--hold-out has no effect: no sequences are held out",
             got="--hold-out files",
             wanted="--c2 auto, --cv N, or --cross-fit FILE",
             cause="Sequences are held out to choose or measure settings, and for cross-fitted scores.",
         )
-    check_usage(cv=cv, search=search, dev=dev, plot=plot)
-    for flag, asked in {"--checkpoint": checkpoint, "--resume": resume, "--log": log, "--cross-fit": cross_fit}.items():
-        if out is None and asked is not None:
+    training_run.check_comparison(cv=cv, search=search, dev=dev, plot=plot)
+    for flag, path in {"--checkpoint": checkpoint, "--resume": resume, "--log": log, "--cross-fit": cross_fit}.items():
+        if out is None and path is not None:
             raise FileError(f"{flag} needs -o", got=f"{flag} without -o", wanted="-o MODEL as well")
-    place = None if out is None else place_beside(out)
-    read = [*data, dev, *(rules or ()), features if features not in ("auto", *SETS) and "[" not in features else None]
-    phrase_files = list_files(list)
-    read += phrase_files.values()
-    keep(out, *read, resume)
-    keep(checkpoint, *read, out, place, flag="--checkpoint")  # it may be what is resumed
-    keep(log, *read, resume, out, checkpoint, place, flag="--log")
-    keep(cross_fit, *read, resume, out, checkpoint, place, log, flag="--cross-fit")
-    keep(plot, *read, resume, out, checkpoint, place, log, cross_fit, flag="--plot")
-    for path in filter(None, (out, checkpoint, place, cross_fit, plot)):
-        check_place(path)
-    for path in filter(None, (out, checkpoint, cross_fit)):
-        check_kind(path)
+    record_file = None if out is None else check_record_path(out)
+    phrase_files = _phrase_files(list)
+    template_file = features if features not in ("auto", *SETS) and "[" not in features else None
+    inputs = [*data, dev, *(rules or ()), template_file, *phrase_files.values()]
+    refuse_overwrite(out, *inputs, resume)
+    written: Sequence[Any] = (out, record_file)
+    # the checkpoint may be the file to resume from
+    for flag, path in (("--checkpoint", checkpoint), ("--log", log), ("--cross-fit", cross_fit), ("--plot", plot)):
+        refuse_overwrite(path, *inputs, *written, *(() if flag == "--checkpoint" else (resume,)), flag=flag)
+        written = (*written, path)
+    refuse_overwrite(write_settings, *inputs, *written, resume, flag="--write-settings")
+    for file in filter(None, (out, checkpoint, record_file, cross_fit, plot, write_settings)):
+        check_writable(file)
+    for file in filter(None, (out, checkpoint, cross_fit)):
+        check_model_path(file)
     context.with_resource(claimed(out, checkpoint, cross_fit))
-    rules_of(rules, None)
-    examples, reader = read_all(reader_of(format, columns, label, option), data, progress, "keep")
-    training_run.tell_missing(examples)
+    load_rules(rules, None)
+    in_force = _settings_in_force(context, rare, data)
+    if write_settings is not None:
+        _write_settings(write_settings, in_force)
+    examples, reader = read_all(make_reader(format, columns, label, option), data, progress, "keep")
+    training_run.warn_missing_labels(examples)
+    if search and learner is not Learner.CRF:  # they are about the search
+        of_model = replace(rare, folds=None, tuning_seconds=None)
+    else:
+        of_model = rare
     common = {
-        "features": features_for(features, examples),
+        "features": training_run.features_for(features, examples),
         "lists": {name: phrases(path) for name, path in phrase_files.items()} or None,
-        "cutoff": cutoff,
-        "scheme": scheme.asked,
+        "cutoff": rare.cutoff,
+        "scheme": scheme.library_name,
         "patience": patience,
-        "class_weight": class_weight_of(class_weight),
+        "class_weight": _class_weight(class_weight),
         "seed": seed,
         "threads": threads,
-        **({"pairs": pairs.value} if pairs else {}),
-        "iterations": ITERATIONS[learner is Learner.CRF] if iterations is None else iterations,
+        **({"pairs": rare.pairs} if rare.pairs else {}),
+        "iterations": training_run.ITERATIONS[learner is Learner.CRF] if iterations is None else iterations,
     }
-    own = {
-        "c1": strength_of("c1", c1),
-        "c2": strength_of("c2", c2),
-        "folds": None if search and learner is not Learner.CRF else folds,
-        "tuning_seconds": None if search and learner is not Learner.CRF else tuning_seconds,
-        "margin": margin,
-        "average": None if average is None else average.value,
+    specific = {
+        "c1": training_run.parse_strength("c1", c1),
+        "c2": training_run.parse_strength("c2", c2),
+        "folds": of_model.folds,
+        "tuning_seconds": of_model.tuning_seconds,
+        "margin": rare.margin,
+        "average": rare.average,
     }
-    known = None if not rules else labels_in((one.labels or () for one in examples), scheme.asked)
-    obeyed = rules_of(rules, known, lenient=lenient)
-    trained_under = obeyed if learner is Learner.IBT else []
-    model = model_of(learner, common, {name: value for name, value in own.items() if value is not None}, trained_under)
-    beside = None if dev is None else read_all(reader, [dev], progress, "keep")[0]
-    content = described(data, examples)
-    used = {"data": content, "dev": None if beside is None else described([str(dev)], beside)}
-    for change in changes(config, used) if config is not None else ():
-        warn(change)
-    groups = groups_of(examples, hold_out)
-    grid = grid_of(search or [], [*examples[0].columns])
-    check_grid(grid, learner, {"c1": c1, "c2": c2})
-    compared = Comparison(
+    known = labels_in((example.labels or () for example in examples), scheme.library_name) if rules else None
+    loaded_rules = load_rules(rules, known, lenient=lenient)
+    trained_under = loaded_rules if learner is Learner.IBT else []
+    model = training_run.make_model(
+        learner, common, {name: value for name, value in specific.items() if value is not None}, trained_under
+    )
+    dev_examples = None if dev is None else read_all(reader, [dev], progress, "keep")[0]
+    content = describe_data(data, examples)
+    used = {"data": content, "dev": None if dev_examples is None else describe_data([str(dev)], dev_examples)}
+    if settings is not None and settings.suffix != ".toml":
+        for change in changed_files(read_record(settings), used):
+            warn(change)
+    groups = file_groups(examples, hold_out)
+    grid = training_run.parse_grid(search or [], [*examples[0].columns])
+    training_run.check_grid(grid, learner, {"c1": c1, "c2": c2})
+    comparison = Comparison(
         cv,
         grid,
         measure,
-        folds=folds or FOLDS,
-        seconds=tuning_seconds,
+        folds=rare.folds or FOLDS,
+        seconds=rare.tuning_seconds,
         on_unknown=on_unknown.value,
         plot=plot,
         progress=progress,
         quiet=as_json,
     )
     if "features" not in grid:
-        tell_choice(features, examples)
-    report = compared.run(model, examples, beside, obeyed, groups)
-    if out is None or place is None:
+        training_run.print_feature_choice(features, examples)
+    report = comparison.run(model, examples, dev_examples, loaded_rules, groups)
+    if out is None or record_file is None:
         if as_json:
-            typer.echo(json_line({"settings": {**settings_of(context), "data": data}, **used, **report}))
+            typer.echo(json_line({"settings": in_force, **used, **report}))
         return
     notes = {"reader": reader.notes(), "columns": [*examples[0].columns], "version": bridle.__version__}
-    took, trouble = training_run.fit(
+    seconds, interruption = training_run.fit(
         model,
         examples,
-        beside,
+        dev_examples,
         on_unknown=on_unknown.value,
         measure=measure.value,
         checkpoint=checkpoint,
@@ -306,18 +460,50 @@ def train(
     )
     model.save(out, notes=notes)
     scores = None
-    if beside is not None:
-        scores = training_run.dev_scores(model, beside, trained_under, threads, content["labels"])
-    record = {**recorded(model, {**settings_of(context), "data": data}, used, took, scores), **report}
-    write_config(place, record)
+    if dev_examples is not None:
+        scores = training_run.score_dev(model, dev_examples, trained_under, threads, content["labels"])
+    record = {**build_record(model, in_force, used, seconds, scores), **report}
+    write_record(record_file, record)
     warn(f"{training_run.summary(model)}; saved as {out}")
     if scores is not None:
         warn(training_run.dev_summary(scores))
-    if cross_fit is not None and trouble is None:
-        training_run.kept_cross_fit(model, examples, groups, cross_fit, training_run.sayer(progress))
+    if cross_fit is not None and interruption is None:
+        training_run.save_cross_fit(model, examples, groups, cross_fit, training_run.progress_printer(progress))
     if as_json:
         typer.echo(json_line(record))
-    if isinstance(trouble, KeyboardInterrupt):
-        fail("interrupted; this is the best model so far", INTERRUPTED)
-    if trouble is not None:
-        raise trouble
+    if isinstance(interruption, KeyboardInterrupt):
+        exit_with("interrupted; this is the best model so far", INTERRUPTED)
+    if interruption is not None:
+        raise interruption
+
+
+def _class_weight(text: str | None) -> dict[str, float] | str | None:
+    """Parse --class-weight: LABEL=WEIGHT, separated by commas, or balanced."""
+    if text is None or text == "balanced":
+        return text
+    weights: dict[str, float] = {}
+    for part in text.split(","):
+        name, _, weight = (piece.strip() for piece in part.rpartition("="))
+        try:
+            if not name or name in weights:
+                raise ValueError
+            weights[name] = float(weight)
+        except ValueError:
+            raise ModelError(
+                "`--class-weight` must be a list of weights, or balanced",
+                got=repr(part),
+                wanted="LABEL=NUMBER, each label once, such as PER=3,ORG=2, or balanced",
+            ) from None
+    return weights
+
+
+def _phrase_files(options: Sequence[str] | None) -> dict[str, str]:
+    """Parse --list: phrase files by name."""
+    files: dict[str, str] = {}
+    for text in options or ():
+        name, mark, path = text.partition("=")
+        if not mark or not path or not re.fullmatch(r"\w+", name) or name in files:
+            wanted = "--list NAME=FILE, each name once, of letters, digits and _"
+            raise FileError("--list must name a file of phrases", got=f"--list {text}", wanted=wanted)
+        files[name] = path
+    return files

@@ -16,7 +16,7 @@ from bridle.data import Example, references
 from bridle.data.tokenizer import Tokens, tokenize, tokens_noted, tokens_of
 from bridle.deadline import check_stopped
 from bridle.decoding.decoder import Decoder
-from bridle.demo.experiment import SEEN, UNSEEN, WORKS
+from bridle.demo import SEEN, UNSEEN, WORKS
 from bridle.errors import RuleError
 from bridle.features import TemplateFeatures
 from bridle.labels import Labels
