@@ -166,9 +166,9 @@ class Commands(TyperGroup):
         """The options of the command that a command line names."""
         command: Any = self
         for word in words:
-            found = command.get_command(None, word) if hasattr(command, "get_command") else None
-            command = found or command
-        return {name for one in command.params for name in one.opts}
+            subcommand = command.get_command(None, word) if hasattr(command, "get_command") else None
+            command = subcommand or command
+        return {name for param in command.params for name in param.opts}
 
 
 def _report_misuse(error: Any, words: Sequence[str]) -> int:
@@ -309,7 +309,7 @@ def _spelt(argument: Argument, known: Collection[str] | None) -> str:
         column = "" if keys.keys() <= {"tokens"} else ", or a column of that name"
         return ", ".join(texts) + f" in the JSON line of the sequence{column}"
     if name == "labels":
-        return " or ".join(one for one in ("--labels", "--model") if known is None or one in known)
+        return " or ".join(flag for flag in ("--labels", "--model") if known is None or flag in known)
     if name == "columns":
         return "--columns A,B,..."
     if name == "names" and value is ...:
@@ -406,24 +406,24 @@ def on_terminal(stream: IO[Any] | None) -> bool:
     return stream is not None and stream.isatty()
 
 
-def shows_progress(asked: bool | None) -> bool:
+def shows_progress(progress: bool | None) -> bool:
     """Should progress be shown? On a terminal, unless the options say otherwise."""
-    return on_terminal(sys.stderr) if asked is None else asked
+    return on_terminal(sys.stderr) if progress is None else progress
 
 
-def shows_bar(asked: bool | None, out: str | None) -> bool:
+def shows_bar(progress: bool | None, out: str | None) -> bool:
     """May there be a bar? If the options ask for it, or if stderr is a terminal that shows nothing else."""
-    if asked is not None:
-        return asked
+    if progress is not None:
+        return progress
     return on_terminal(sys.stderr) and (out not in (None, "-") or not on_terminal(sys.stdout))
 
 
 @contextmanager
-def progress_bar(asked: bool | None, source: Source, out: str | None, doing: str = "decoding") -> Iterator[Bar]:
+def progress_bar(progress: bool | None, source: Source, out: str | None, doing: str = "decoding") -> Iterator[Bar]:
     """A bar on stderr: at once if the options ask for it, or after a second if there may be one."""
     step = Bar(source, doing)
-    if shows_bar(asked, out):
-        step.wait = 0.0 if asked else 1.0
+    if shows_bar(progress, out):
+        step.wait = 0.0 if progress else 1.0
     try:
         yield step
         if step.bar is not None:

@@ -84,8 +84,8 @@ class Job:
 def tag_on(context: typer.Context) -> NoReturn:
     """Run `bridle tag` on the cluster that --on names."""
     on = context.params["on"]
-    found = re.match(r"[a-z0-9]*", on)
-    engine = _ENGINES.get(found[0] if found else "")
+    match = re.match(r"[a-z0-9]*", on)
+    engine = _ENGINES.get(match[0] if match else "")
     if engine is None:
         wanted = "spark://HOST:PORT, yarn, k8s://..., local[N], local-cluster[N,CORES,MEGABYTES], or ray, ray:local, ray://..."
         raise FileError("unknown cluster", got=f"--on {on}", wanted=wanted)
@@ -213,13 +213,13 @@ def _check_places(inputs: Sequence[str], out: str) -> None:
             raise FileError("an input is named twice", got=one, wanted="every input once")
 
 
-def _format(asked: str | None, inputs: Sequence[str]) -> str:
+def _format(name: str | None, inputs: Sequence[str]) -> str:
     """The format of the inputs, as Spark calls it."""
-    if asked is None:
-        asked = "jsonl" if any(re.search(r"\.jsonl?\b", one) or _has_lines(one) for one in inputs) else "parquet"
-    if asked not in _FORMATS:
-        raise FileError("a cluster cannot read this format", got=f"--format {asked}", wanted="parquet or jsonl")
-    return _FORMATS[asked]
+    if name is None:
+        name = "jsonl" if any(re.search(r"\.jsonl?\b", path) or _has_lines(path) for path in inputs) else "parquet"
+    if name not in _FORMATS:
+        raise FileError("a cluster cannot read this format", got=f"--format {name}", wanted="parquet or jsonl")
+    return _FORMATS[name]
 
 
 def _has_lines(folder: str) -> bool:

@@ -42,17 +42,17 @@ def convert(
 
     check_writable(out)
     check_model_path(out)
-    made = load(model, scheme=scheme.library_name)
-    made.save(out)
-    found = {
-        "labels": len(made.labels_.names),
-        "scheme": made.labels_.scheme,
-        "attributes": len(made.features_),
-        "weights": made.n_weights_,
+    converted = load(model, scheme=scheme.library_name)
+    converted.save(out)
+    facts = {
+        "labels": len(converted.labels_.names),
+        "scheme": converted.labels_.scheme,
+        "attributes": len(converted.features_),
+        "weights": converted.n_weights_,
         "out": str(out),
     }
     if as_json:
-        typer.echo(json_line(found))
+        typer.echo(json_line(facts))
     else:
-        counts = f"{found['labels']} labels, {found['attributes']:,} attributes, {found['weights']:,} weights"
-        show([f"{out}: {counts}, scheme {made.labels_.scheme or 'none'}"])
+        counts = f"{facts['labels']} labels, {facts['attributes']:,} attributes, {facts['weights']:,} weights"
+        show([f"{out}: {counts}, scheme {converted.labels_.scheme or 'none'}"])

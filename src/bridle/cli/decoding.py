@@ -17,6 +17,7 @@ from bridle.cli.options import (
     LenientOption,
     MemoryOption,
     OnInfeasible,
+    OnInfeasibleOption,
     OutOption,
     ProgressOption,
     RulesOption,
@@ -47,16 +48,8 @@ def decode(
     engine: EngineOption = "auto",
     threads: ThreadsOption = 0,
     time_limit: TimeLimitOption = None,
-    max_states: Annotated[
-        int | None, typer.Option(metavar="N", help="Maximum number of search states for each sequence.")
-    ] = None,
     max_memory: MemoryOption = None,
-    on_infeasible: Annotated[
-        OnInfeasible,
-        typer.Option(
-            help="What to do if no labelling obeys the hard rules: stop, break the fewest rules, or skip the sequence."
-        ),
-    ] = OnInfeasible.RAISE,
+    on_infeasible: OnInfeasibleOption = OnInfeasible.RAISE,
     k: Annotated[
         int | None, typer.Option("--k", metavar="N", min=1, help="Also print the N best labellings of each sequence.")
     ] = None,
@@ -104,7 +97,6 @@ def decode(
             load_rules(rules, known, lenient=lenient),
             engine,
             time_limit=time_limit,
-            max_states=max_states,
             max_memory=memory,
             on_infeasible=on_infeasible.value,
         )

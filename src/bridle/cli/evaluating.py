@@ -56,7 +56,7 @@ _ON_PAGE = 50  # wrong sequences that a page shows
 
 
 class Segments(StrEnum):
-    """What --scheme takes: all that conlleval knows."""
+    """Values of --scheme: all that conlleval knows."""
 
     AUTO, NONE, IO, BIO, IOB1, BIOES, BMES = "auto", "none", "IO", "BIO", "IOB1", "BIOES", "BMES"
 
@@ -163,7 +163,7 @@ def evaluate(
     if predicted is None and (other.format or other.options):
         got = "--predicted-format" if other.format else "--predicted-option"
         raise FileError("PREDICTED is missing", got=got, wanted="GOLD and PREDICTED")
-    made, comparison = _Made(_ON_PAGE if wrong is None and html else wrong or 0), Comparison()
+    wrong_sequences, comparison = _WrongSequences(_ON_PAGE if wrong is None and html else wrong or 0), Comparison()
     with ExitStack() as files:
         examples, bar = files.enter_context(reading(reader, gold, progress, "comparing"))
         if tagger is not None:
@@ -174,7 +174,7 @@ def evaluate(
         else:
             pairs = comparison.one_file(examples)
         kept = list(pairs) if rules else pairs
-        left, right = tee(made.watched(kept, bar))
+        left, right = tee(wrong_sequences.watched(kept, bar))
         scores = score(
             (a.labels or () for a, _ in left), (b for _, b in right), None if scheme is Segments.NONE else scheme.value
         )
@@ -185,19 +185,19 @@ def evaluate(
     if comparison.left_out:
         warn(f"{gold}: left out {comparison.left_out:,} texts without annotations")
     broken = _broken(kept, rules, tagger, lenient, threads) if rules and isinstance(kept, list) else []
-    found = Evaluation(scores, made.wrong, broken, comparison.unanswered)
+    evaluation = Evaluation(scores, wrong_sequences.wrong, broken, comparison.unanswered)
     if html is not None:
         below = " against ".join([str(predicted or model or "the last column"), source_name(gold)])
-        write_text(html, found.page("Evaluation", below).html())
+        write_text(html, evaluation.page("Evaluation", below).html())
     if as_json:
-        typer.echo(json_line(found.to_dict()))
+        typer.echo(json_line(evaluation.to_dict()))
         return
-    shown = found if wrong is not None else Evaluation(scores, (), broken, comparison.unanswered)
+    shown = evaluation if wrong is not None else Evaluation(scores, (), broken, comparison.unanswered)
     show(shown.lines(None if by_label else LABELS))
 
 
 @dataclass
-class _Made:
+class _WrongSequences:
     """Collects the first sequences with wrong labels."""
 
     most: int
@@ -209,8 +209,8 @@ class _Made:
                 bar()
             if len(self.wrong) < self.most:
                 name = gold.where if gold.id is None else f"{gold.where}: {gold.id}" if gold.where else str(gold.id)
-                one = WrongSequence.of(name or f"sequence {k}", gold.tokens, gold.labels or (), labels)
-                self.wrong += [] if one is None else [one]
+                sequence = WrongSequence.of(name or f"sequence {k}", gold.tokens, gold.labels or (), labels)
+                self.wrong += [] if sequence is None else [sequence]
             yield gold, labels
 
 
@@ -270,11 +270,11 @@ class Comparison:
             gold = [None if label == examples.missing else label for label in example.columns[name]]
             yield replace(example, labels=gold), self._answer(example)
 
-    def two_files(self, gold: Examples, reader: Reader, path: str, asked: Reader) -> Iterator[Pair]:
+    def two_files(self, gold: Examples, reader: Reader, path: str, options: Reader) -> Iterator[Pair]:
         """Predicted labels from a file of any format. reader: of gold; asked: the options for the other file."""
-        with read_chosen(path, lambda guess: _format_of(guess, gold.format, reader, asked)) as predicted:
-            predicted.items = _told_apart(predicted.items)
-            for a, b in self._matched(gold, reader, predicted, asked):
+        with read_chosen(path, lambda guess: _format_of(guess, gold.format, reader, options)) as predicted:
+            predicted.items = _name_options(predicted.items)
+            for a, b in self._matched(gold, reader, predicted, options):
                 if a.labels is None and a.text is None:
                     raise a.error("a sequence has no gold labels", got="tokens only", wanted="a label per token")
                 if a.labels is None:  # a text that nobody has annotated yet
@@ -283,7 +283,7 @@ class Comparison:
                     yield a, self._answer(b)
 
     def _matched(
-        self, gold: Examples, reader: Reader, predicted: Examples, asked: Reader
+        self, gold: Examples, reader: Reader, predicted: Examples, options: Reader
     ) -> Iterator[tuple[Example, Example]]:
         ours = format_named(gold.format, reader.options)
         spans = isinstance(ours, Standoff), _is_standoff(predicted.format)
@@ -299,7 +299,7 @@ class Comparison:
             for a, b in paired(gold, known):
                 yield carried_over(a, b, style), b
         else:
-            layout = None if any(name in asked.options for name in _LAYOUT) else predicted.format
+            layout = None if any(name in options.options for name in _LAYOUT) else predicted.format
             for a, b in paired(gold, predicted):
                 b = _laid_out(a, b, ours) if layout == "conll" else b
                 check_tokens(a, b, gold if a.id is None else ())
@@ -311,13 +311,13 @@ class Comparison:
         """Predicted labels by a model, under rules."""
         decoder = tagger.decoder(rules, on_infeasible="relax")
         relaxed, gold, left = 0, set[str | None](), iter(examples)
-        while held := list(islice(left, _AT_ONCE)):
-            xs = [example.columns for example in held]
-            given = tagger.given(xs, decoder, [example.given for example in held])
-            found = decoder.decode_batch(tagger.lattices(xs, threads=threads), given, threads)
-            relaxed += sum(one.relaxed for one in found)
-            gold.update(*(example.labels or () for example in held))
-            yield from ((example, one.labels) for example, one in zip(held, found, strict=True))
+        while batch := list(islice(left, _AT_ONCE)):
+            xs = [example.columns for example in batch]
+            given = tagger.given(xs, decoder, [example.given for example in batch])
+            decodings = decoder.decode_batch(tagger.lattices(xs, threads=threads), given, threads)
+            relaxed += sum(decoding.relaxed for decoding in decodings)
+            gold.update(*(example.labels or () for example in batch))
+            yield from ((example, decoding.labels) for example, decoding in zip(batch, decodings, strict=True))
         warn_unknown_labels(gold, tagger.labels_)
         if relaxed:
             warn(f"{relaxed:,} sequences cannot obey the hard rules; Bridle broke as few rules as possible")
@@ -331,7 +331,7 @@ class Comparison:
         return [UNANSWERED if label is None else label for label in labels]
 
 
-def _told_apart(predicted: Iterator[Example]) -> Iterator[Example]:
+def _name_options(predicted: Iterator[Example]) -> Iterator[Example]:
     """The same sequences; errors that suggest an option name the one for the file of predictions."""
     try:
         yield from predicted
@@ -345,8 +345,8 @@ def _told_apart(predicted: Iterator[Example]) -> Iterator[Example]:
 
 
 def _names(examples: Iterable[Example]) -> set[str]:
-    found = set(chain.from_iterable(example.labels or () for example in examples))
-    return {name for name in found if name is not None} - {UNANSWERED}
+    names = set(chain.from_iterable(example.labels or () for example in examples))
+    return {name for name in names if name is not None} - {UNANSWERED}
 
 
 def _is_standoff(name: str) -> bool:
@@ -358,20 +358,20 @@ def _style(format: Format) -> Style:
     return Style(format.scheme if isinstance(format, Standoff) and format.scheme != "IO" else None)
 
 
-def _format_of(guess: Guess, gold: str, reader: Reader, asked: Reader) -> tuple[str, dict[str, Any]]:
+def _format_of(guess: Guess, gold: str, reader: Reader, overrides: Reader) -> tuple[str, dict[str, Any]]:
     """Format and options of a file with predicted labels: those of gold, unless it looks like another format."""
-    name = asked.format or (guess.format if guess.format is not None and guess.sure else None) or gold
+    name = overrides.format or (guess.format if guess.format is not None and guess.sure else None) or gold
     options = dict(reader.options) if name == gold else {}
     options.pop("unlabelled", None)
     if name == "conll":
         options = {key: value for key, value in options.items() if key not in _LAYOUT}
     for option, usual in _NAMES.get(name, {}).items():
-        own = str(options.get(option, usual))
-        if own not in guess.first_line and usual in guess.first_line:  # what `bridle tag` has written
+        column = str(options.get(option, usual))
+        if column not in guess.first_line and usual in guess.first_line:  # what `bridle tag` has written
             del options[option]
     if _is_standoff(name):
         options |= CHARACTERS
-    return name, options | asked.options
+    return name, options | overrides.options
 
 
 def _laid_out(gold: Example, example: Example, format: Format) -> Example:
@@ -382,11 +382,11 @@ def _laid_out(gold: Example, example: Example, format: Format) -> Example:
     width = len(names) or len(gold.columns) + 1
     label, tokens = len(cells) - 1, 0
     if format.name == "conll" and len(cells) == width:
-        asked = vars(format)["label"]
-        if isinstance(asked, int):
-            label = asked - 1 if asked > 0 else width + asked
-        elif asked in names:
-            label = names.index(asked)
+        column = vars(format)["label"]
+        if isinstance(column, int):
+            label = column - 1 if column > 0 else width + column
+        elif column in names:
+            label = names.index(column)
     if names:
         tokens = next((k for k, name in enumerate(names) if name == next(iter(gold.columns))), 0)
     elif label == 0:

@@ -144,9 +144,11 @@ def explain(
       3    the sequence has no labelling under the rules, or time ran out
       130  stopped by Ctrl-C
     """
-    asked = {flag for key, flag in _FLAGS.items() if _typed(context, key)}
-    wanted = Selection(sequence, name, text, next((flag for flag in ("--svg", "--k", "--all") if flag in asked), None))
-    wanted.check(model, data, scores, asked)
+    typed = {flag for key, flag in _FLAGS.items() if _typed(context, key)}
+    selection = Selection(
+        sequence, name, text, next((flag for flag in ("--svg", "--k", "--all") if flag in typed), None)
+    )
+    selection.check(model, data, scores, typed)
     for flag, path in (("--html", html), ("--svg", svg)):
         if str(path) == "-":
             raise FileError(f"{flag} does not write to stdout", got=f"{flag} -", wanted="the name of a file")
@@ -166,18 +168,22 @@ def explain(
         )
 
     if scores is not None:
-        found = from_scores(scores, wanted, label_names(labels, labels_file), scheme, decoder_of)
+        selected = from_scores(scores, selection, label_names(labels, labels_file), scheme, decoder_of)
     else:
-        found = from_model(model, data, wanted, (format, columns, label, option), decoder_of, progress)
+        selected = from_model(model, data, selection, (format, columns, label, option), decoder_of, progress)
     output = _Output(k, "all" if whole else "changes", html, svg, as_json)
-    if len(found) == 1:
+    if len(selected) == 1:
         with _busy(progress, "measuring the effect of each rule"):
-            told = found.decoder.explain(found.lattices[0], found.givens[0] if found.givens else None)
-            told.alternatives(k)
-        output.one(found, told)
+            explanation = selected.decoder.explain(
+                selected.lattices[0], selected.givens[0] if selected.givens else None
+            )
+            explanation.alternatives(k)
+        output.one(selected, explanation)
     with _busy(progress, "leaving out one rule at a time") as watch:
-        what = impact(found.decoder, found.lattices, found.givens, gold=found.gold, threads=threads, watch=watch)
-    output.many(found, what, _look(context, found, what))
+        effects = impact(
+            selected.decoder, selected.lattices, selected.givens, gold=selected.gold, threads=threads, watch=watch
+        )
+    output.many(selected, effects, _look(context, selected, effects))
 
 
 # Options that some uses of the command do not have.
@@ -210,37 +216,39 @@ class _Output:
     svg: Path | None
     as_json: bool
 
-    def one(self, found: SelectedSequences, told: Explanation) -> NoReturn:
+    def one(self, selected: SelectedSequences, explanation: Explanation) -> NoReturn:
         """One sequence, explained."""
-        tokens, gold = found.tokens[0], None if found.gold is None else found.gold[0]
-        title = f"Why these labels: {found.title(0)}"
+        tokens, gold = selected.tokens[0], None if selected.gold is None else selected.gold[0]
+        title = f"Why these labels: {selected.title(0)}"
         if self.html is not None:
-            page = explanation_page(told, tokens, title=title, k=self.k, show=self.show, gold=gold)
+            page = explanation_page(explanation, tokens, title=title, k=self.k, show=self.show, gold=gold)
             write_text(self.html, page.html() + "\n")
         if self.svg is not None:
-            picture = draw_trellis(trellis_of(told, tokens, k=self.k, gold=gold), show=self.show, title=title)
+            picture = draw_trellis(trellis_of(explanation, tokens, k=self.k, gold=gold), show=self.show, title=title)
             write_text(self.svg, picture.rstrip("\n") + "\n")
         if self.as_json:
             gold_too = {} if gold is None else {"gold": list(gold)}
-            typer.echo(json_line({"id": found.ids[0], **gold_too, **to_dict(told, tokens, self.k)}))
+            typer.echo(json_line({"id": selected.ids[0], **gold_too, **to_dict(explanation, tokens, self.k)}))
         else:
             with _console() as console:
-                show_explanation(told, tokens, console, name=found.title(0), k=self.k, show=self.show, gold=gold)
-        if told.best.relaxed:
-            exit_with(f"{found.where[0]}: {_clash(told)}", NO_ANSWER)
+                show_explanation(
+                    explanation, tokens, console, name=selected.title(0), k=self.k, show=self.show, gold=gold
+                )
+        if explanation.best.relaxed:
+            exit_with(f"{selected.where[0]}: {_clash(explanation)}", NO_ANSWER)
         raise typer.Exit
 
-    def many(self, found: SelectedSequences, what: Impact, look: str) -> NoReturn:
+    def many(self, selected: SelectedSequences, effects: Impact, look: str) -> NoReturn:
         """A data set."""
         if self.html is not None:
-            page = impact_page(what, found.ids, title="Effect of the rules", below=found.source, look=look)
+            page = impact_page(effects, selected.ids, title="Effect of the rules", below=selected.source, look=look)
             write_text(self.html, page.html() + "\n")
         if self.as_json:
-            typer.echo(json_line(what.to_dict(found.ids)))
+            typer.echo(json_line(effects.to_dict(selected.ids)))
         else:
             with _console() as console:
-                show_impact(what, found.ids, console, look=look)
-        raise typer.Exit(WARNINGS if what.relaxed or what.unanswered else 0)
+                show_impact(effects, selected.ids, console, look=look)
+        raise typer.Exit(WARNINGS if effects.relaxed or effects.unanswered else 0)
 
 
 @contextmanager
@@ -255,31 +263,31 @@ def _console() -> Iterator[Console]:
     typer.echo("\n".join(line.rstrip() for line in held.getvalue().split("\n")).rstrip("\n"))
 
 
-def _clash(told: Explanation) -> str:
-    rules = "; ".join(map(str, told.clash))
-    return f"no labelling obeys the hard rules; got {len(told.clash)} that clash: {rules}."
+def _clash(explanation: Explanation) -> str:
+    rules = "; ".join(map(str, explanation.clash))
+    return f"no labelling obeys the hard rules; got {len(explanation.clash)} that clash: {rules}."
 
 
-def _look(context: typer.Context, found: SelectedSequences, what: Impact) -> str:
+def _look(context: typer.Context, selected: SelectedSequences, effects: Impact) -> str:
     """The command that explains the most informative sequence; "" if rules changed none, or for stdin."""
-    telling = [*what.helped[:1], *what.hurt[:1], *what.dearest[:1]]
-    given: dict[str, Any] = context.params
-    if not telling or "-" in (given["data"], given["scores"]):
+    telling = [*effects.helped[:1], *effects.hurt[:1], *effects.dearest[:1]]
+    params: dict[str, Any] = context.params
+    if not telling or "-" in (params["data"], params["scores"]):
         return ""
-    words = ["bridle", "explain", *(str(given[key]) for key in ("model", "data") if given[key] is not None)]
+    words = ["bridle", "explain", *(str(params[key]) for key in ("model", "data") if params[key] is not None)]
     named = [("scores", "--scores"), ("labels", "--labels"), ("labels_file", "--labels-file")]
     named += [("format", "--format"), ("columns", "--columns"), ("label", "--label"), ("time_limit", "--time-limit")]
     named += [("max_memory", "--max-memory")]
     for key, flag in named:
-        words += [flag, str(given[key])] if given[key] is not None else []
+        words += [flag, str(params[key])] if params[key] is not None else []
     for key, flag in (("rules", "--rules"), ("option", "--option")):
-        for value in given[key] or []:
+        for value in params[key] or []:
             words += [flag, str(value)]
-    words += ["--lenient"] if given["lenient"] else []
-    if found.decoder.labels.scheme is not None and given["scores"] is not None:
-        words += ["--scheme", found.decoder.labels.scheme]
-    if given["engine"] != "auto":
-        words += ["--engine", given["engine"]]
+    words += ["--lenient"] if params["lenient"] else []
+    if selected.decoder.labels.scheme is not None and params["scores"] is not None:
+        words += ["--scheme", selected.decoder.labels.scheme]
+    if params["engine"] != "auto":
+        words += ["--engine", params["engine"]]
     return shlex.join([*words, "--sequence", str(telling[0].sequence)])
 
 
@@ -336,14 +344,14 @@ class Selection:
 
     def check(self, model: Path | None, data: str | None, scores: str | None, options: set[str]) -> None:
         """Check that the arguments can be combined."""
-        asked = [
+        flags = [
             flag
             for flag, value in (("--sequence", self.sequence), ("--id", self.name), ("--text", self.text))
             if value is not None
         ]
-        if len(asked) > 1:
+        if len(flags) > 1:
             raise FileError(
-                "--sequence, --id and --text cannot be combined", got=" and ".join(asked), wanted="one of them"
+                "--sequence, --id and --text cannot be combined", got=" and ".join(flags), wanted="one of them"
             )
         if model is None and scores is None:
             raise FileError(
@@ -415,7 +423,11 @@ class Selection:
 
 
 def from_scores(
-    path: str, wanted: Selection, asked: tuple[str, ...] | None, scheme: Scheme, decoder_of: Callable[[Labels], Decoder]
+    path: str,
+    selection: Selection,
+    names: tuple[str, ...] | None,
+    scheme: Scheme,
+    decoder_of: Callable[[Labels], Decoder],
 ) -> SelectedSequences:
     """Sequences of a score file."""
     if path == "-":
@@ -424,31 +436,32 @@ def from_scores(
     givens: list[dict[str, Any]] = []
     ids: list[Any] = []
     where: list[str] = []
-    with open_scores(path, None, None if asked is None else len(asked)) as source:
+    with open_scores(path, None, None if names is None else len(names)) as source:
         for chunk in source.chunks:
             for b in range(len(chunk)):
-                if wanted.means(chunk.ids[b]):
+                if selection.means(chunk.ids[b]):
                     lattices.append(chunk.lattices[b])
                     givens.append(chunk.givens[b])
                     ids.append(chunk.ids[b])
                     where.append(chunk.where[b])
-            if ids and wanted.single:
+            if ids and selection.single:
                 break
-        names = agreed_labels(asked, source.labels) if ids else ()
+        known = agreed_labels(names, source.labels) if ids else ()
     if not ids:
-        raise wanted.missing(source_name(path))
+        raise selection.missing(source_name(path))
     tokens = [
-        [str(t) for t in given.get("tokens") or range(len(one))] for given, one in zip(givens, lattices, strict=True)
+        [str(t) for t in given.get("tokens") or range(len(lattice))]
+        for given, lattice in zip(givens, lattices, strict=True)
     ]
     return SelectedSequences(
-        source_name(path), decoder_of(make_labels(names, scheme)), lattices, givens, ids, where, tokens, None
+        source_name(path), decoder_of(make_labels(known, scheme)), lattices, givens, ids, where, tokens, None
     )
 
 
 def from_model(
     model: Path | None,
     data: str | None,
-    wanted: Selection,
+    selection: Selection,
     reads: Reads,
     decoder_of: Callable[[Labels], Decoder],
     progress: bool | None,
@@ -457,29 +470,29 @@ def from_model(
     tagger = bridle.load(str(model))
     decoder = decoder_of(tagger.labels_)
     before = Reader.noted(tagger.notes_)
-    if wanted.text is not None:
-        found = [text_example(wanted.text, make_reader(*reads, before))]
+    if selection.text is not None:
+        examples = [text_example(selection.text, make_reader(*reads, before))]
     else:
         tags = Reader.noted(tagger.notes_, "missing")
         # Labels may be missing; but where the markup is the labels, it is wanted.
         reader = make_model_reader(tagger, *reads, "there" if tags.format == "text" else "missing")
-        with reading(reader, str(data), progress, "reading") as (examples, bar):
-            found = list(_picked(examples, wanted, bar))
+        with reading(reader, str(data), progress, "reading") as (every, bar):
+            examples = list(_picked(every, selection, bar))
     source = "--text" if data is None else source_name(data)
-    if not found:
-        raise wanted.missing(source)
-    lattices = _scored(tagger, found)
-    known = tagger.given([e.columns for e in found], decoder, [e.given for e in found])
-    first = wanted.count - 1 if wanted.single else 0
+    if not examples:
+        raise selection.missing(source)
+    lattices = _scored(tagger, examples)
+    known = tagger.given([e.columns for e in examples], decoder, [e.given for e in examples])
+    first = selection.count - 1 if selection.single else 0
     return SelectedSequences(
         source,
         decoder,
         lattices,
-        None if known is None else [dict(one) for one in known],
-        [first + b if e.id is None else e.id for b, e in enumerate(found)],
-        [e.where for e in found],
-        [list(map(str, e.tokens)) for e in found],
-        _gold(found, tagger.labels_, source),
+        None if known is None else [dict(values) for values in known],
+        [first + b if e.id is None else e.id for b, e in enumerate(examples)],
+        [e.where for e in examples],
+        [list(map(str, e.tokens)) for e in examples],
+        _gold(examples, tagger.labels_, source),
     )
 
 
@@ -497,14 +510,14 @@ def _gold(examples: list[Example], known: Labels, source: str) -> list[list[str]
     return gold
 
 
-def _picked(examples: Iterable[Example], wanted: Selection, bar: Callable[[], None]) -> Iterator[Example]:
+def _picked(examples: Iterable[Example], selection: Selection, bar: Callable[[], None]) -> Iterator[Example]:
     """The chosen sequences."""
     for example in examples:
-        if wanted.count % 1000 == 0:
+        if selection.count % 1000 == 0:
             bar()
-        if wanted.means(example.id):
+        if selection.means(example.id):
             yield example
-            if wanted.single:
+            if selection.single:
                 return
 
 

@@ -124,15 +124,15 @@ def _set(one: FeatureSet, as_json: bool) -> None:
         show_data(f"# {one.name}: {one.about}\n{one.templates}")
 
 
-def _of_text(text: str | None, asked: str | None, reader: Reader) -> tuple[Example, Templates]:
+def _of_text(text: str | None, features: str | None, reader: Reader) -> tuple[Example, Templates]:
     """A text as a sequence, and the templates to use."""
     example = text_example(text or "", reader)
-    if asked == "auto":
+    if features == "auto":
         raise FileError("--features auto needs labelled sequences", got="--text", wanted="--features SET")
-    return example, _templates(asked or ("characters" if "char" in example.columns else "ner"), example)
+    return example, _templates(features or ("characters" if "char" in example.columns else "ner"), example)
 
 
-def _of_data(path: str, asked: str | None, number: int, reader: Reader) -> tuple[Example, Templates]:
+def _of_data(path: str, features: str | None, number: int, reader: Reader) -> tuple[Example, Templates]:
     """A sequence of a file, and the templates to use."""
     if path != "-" and not Path(path).exists() and path.isidentifier():
         near = nearest(path, FEATURE_SETS)
@@ -142,35 +142,35 @@ def _of_data(path: str, asked: str | None, number: int, reader: Reader) -> tuple
             wanted=f"a file, or one of {', '.join(FEATURE_SETS)}",
             cause=f"Did you mean {near!r}?" if near else None,
         )
-    auto = asked in (None, "auto")
-    with reader.open(path) as examples:
-        found = list(islice(examples, max(MOST, number + 1) if auto else number + 1))
-    if number >= len(found):
-        wanted = f"--sequence 0 to {len(found) - 1}" if found else "at least one"
+    auto = features in (None, "auto")
+    with reader.open(path) as every:
+        examples = list(islice(every, max(MOST, number + 1) if auto else number + 1))
+    if number >= len(examples):
+        wanted = f"--sequence 0 to {len(examples) - 1}" if examples else "at least one"
         raise FileError("the sequence does not exist", got=f"--sequence {number}", wanted=wanted, where=path)
     if not auto:
-        return found[number], _templates(str(asked), found[number])
-    if not all(one.labels for one in found):
+        return examples[number], _templates(str(features), examples[number])
+    if not all(example.labels for example in examples):
         what, wanted = "--features auto needs labelled sequences", "labelled sequences, or --features SET"
         raise FileError(what, got="sequences without labels", wanted=wanted, where=path)
-    chosen = choose_features([one.columns for one in found], [one.labels or () for one in found])
+    chosen = choose_features([example.columns for example in examples], [example.labels or () for example in examples])
     warn(f"features: {chosen}")
-    return found[number], _templates("\n".join(chosen.templates), found[number])
+    return examples[number], _templates("\n".join(chosen.templates), examples[number])
 
 
-def _templates(asked: str, example: Example) -> Templates:
+def _templates(features: str, example: Example) -> Templates:
     from bridle.cli.training_run import load_templates  # it brings models along
 
-    return load_templates(asked, list(example.columns))
+    return load_templates(features, list(example.columns))
 
 
 def _tokens(example: Example, templates: Templates, as_json: bool) -> None:
     """The features of each token."""
-    found = token_features(templates, example.columns)
+    features = token_features(templates, example.columns)
     tokens = list(map(str, example.tokens))
     if as_json:
-        typer.echo(json_line({"tokens": tokens, "features": found, "templates": str(templates).splitlines()}))
+        typer.echo(json_line({"tokens": tokens, "features": features, "templates": str(templates).splitlines()}))
         return
-    for token, names in zip(tokens, found, strict=True):
+    for token, names in zip(tokens, features, strict=True):
         filled = textwrap.fill("  ".join(names), _WIDTH, initial_indent="  ", subsequent_indent="  ")
         show([token, *filled.splitlines()])

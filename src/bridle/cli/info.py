@@ -147,12 +147,12 @@ def _features(model: Tagger) -> dict[str, Any]:
     from bridle.features import SETS
 
     templates = model.features_.head().get("templates")
-    chosen, asked = model.feature_set_, None
+    chosen, set_name = model.feature_set_, None
     if templates is not None:
-        asked = next((name for name, text in SETS.items() if text.splitlines() == templates), None)
+        set_name = next((name for name, text in SETS.items() if text.splitlines() == templates), None)
     return {
         "kind": model.features_.kind,
-        "set": chosen.name if chosen is not None else asked,
+        "set": chosen.name if chosen is not None else set_name,
         "why": None if chosen is None else chosen.why,
         "templates": templates,
         "cutoff": model.features_.cutoff,
@@ -177,27 +177,27 @@ def _settings(model: Tagger) -> dict[str, Any]:
     if not model.progress_.iteration:
         return dict(model.notes_.get("crfsuite", {}))
     left_out = ("features", "rules", "threads")
-    found = {name: jsonable(value) for name, value in model.get_params().items() if name not in left_out}
+    settings = {name: jsonable(value) for name, value in model.get_params().items() if name not in left_out}
     if isinstance(model, CRF) and model.algorithm == "lbfgs":
-        found |= {"c1": model.c1_, "c2": model.c2_}
-    return found
+        settings |= {"c1": model.c1_, "c2": model.c2_}
+    return settings
 
 
 def _transitions(model: Tagger, top: int, among: Any) -> list[tuple[str, str, float]]:
     """Return the label bigrams with the largest weights: of all labels, or of some."""
     if not among:
         return model.top_transitions(top)
-    found = model.top_transitions(len(model.labels_) ** 2)
-    return [one for one in found if one[0] in among or one[1] in among][:top]
+    transitions = model.top_transitions(len(model.labels_) ** 2)
+    return [transition for transition in transitions if transition[0] in among or transition[1] in among][:top]
 
 
 def _description_lines(about: Mapping[str, Any]) -> Iterator[str]:
     """Yield the description of a model as lines of text."""
     for name, value in _summary(about):
         yield f"{name:12} {value}"
-    for name, found in about["top_features"].items():
-        yield from ("", f"features for {name}:" if found else f"features for {name}: none")
-        yield from (f"  {weight:8.3f}  {feature}" for feature, weight in found)
+    for name, weights in about["top_features"].items():
+        yield from ("", f"features for {name}:" if weights else f"features for {name}: none")
+        yield from (f"  {weight:8.3f}  {feature}" for feature, weight in weights)
     if about["top_transitions"]:
         yield from ("", "transitions:")
         yield from (f"  {weight:8.3f}  {before} -> {after}" for before, after, weight in about["top_transitions"])
@@ -229,14 +229,14 @@ def _summary(about: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _number(part: Mapping[str, Any], name: str, form: str = ",") -> str:
-    found = part.get(name)
-    return format(found, form) if isinstance(found, (int, float)) else "?"
+    value = part.get(name)
+    return format(value, form) if isinstance(value, (int, float)) else "?"
 
 
-def _of_features(found: Mapping[str, Any]) -> str:
-    attributes = f"{found['attributes']:,} attributes"
-    if found["templates"] is None:
+def _of_features(features: Mapping[str, Any]) -> str:
+    attributes = f"{features['attributes']:,} attributes"
+    if features["templates"] is None:
         return f"ready-made, {attributes}"
-    called = f"{found['set']}, " if found["set"] else ""
-    because = f"; chosen because {found['why']}" if found["why"] else ""
-    return f"{called}{len(found['templates'])} templates, {attributes}{because}"
+    called = f"{features['set']}, " if features["set"] else ""
+    because = f"; chosen because {features['why']}" if features["why"] else ""
+    return f"{called}{len(features['templates'])} templates, {attributes}{because}"

@@ -58,13 +58,13 @@ from bridle.models import CRF, CrossFit, Step, Tagger
 
 
 class Kind(StrEnum):
-    """What --kind takes."""
+    """Values of --kind."""
 
     RELATIONAL, DETERMINISTIC = "relational", "deterministic"
 
 
 class Penalty(StrEnum):
-    """What --penalty takes."""
+    """Values of --penalty."""
 
     MODEL, COUNTS, LOG_ODDS, JOINT = "model", "counts", "log-odds", "joint"
 
@@ -98,10 +98,6 @@ def learn(
     cross_fit: CrossFitOption = None,
     hold_out: HoldOutOption = HoldOut.SEQUENCES,
     scores: ScoresOption = Scores.AUTO,
-    l1: Annotated[
-        float | None,
-        typer.Option(metavar="X", help="--penalty model: more keeps fewer rules. Default: 4, or 1 if that is better."),
-    ] = None,
     tune: Annotated[
         str | None, typer.Option(metavar="FILE", help="--penalty joint: learn penalties on this file, not on DATA.")
     ] = None,
@@ -128,9 +124,6 @@ def learn(
         ),
     ] = None,
     scheme: DataSchemeOption = DataScheme.AUTO,
-    threshold: Annotated[
-        float, typer.Option(metavar="X", help="Deterministic rules: minimum share of a label in its context.")
-    ] = 0.99,
     cutoff: Annotated[
         int, typer.Option(metavar="N", min=0, help="Deterministic rules: a context must occur more than N times.")
     ] = 5,
@@ -186,7 +179,6 @@ def learn(
             "--cross-fit": cross_fit,
             "--hold-out": None if hold_out is HoldOut.SEQUENCES else hold_out.value,
             "--scores": None if scores is Scores.AUTO else scores.value,
-            "--l1": l1,
         },
         out,
         as_json,
@@ -205,7 +197,7 @@ def learn(
         make_reader(*reads) if tagger is None else make_model_reader(tagger, *reads), data, progress
     )
     if kind is Kind.DETERMINISTIC:
-        _deterministic(examples, out, threshold, cutoff, as_json)
+        _deterministic(examples, out, cutoff, as_json)
         return
     limits = {"min_support": min_support, "significance": significance, "max_rules": max_rules}
     miner = RelationalRules(
@@ -219,20 +211,20 @@ def learn(
     if relative:
         groups = file_groups(examples, hold_out)
         tagger = tagger or _trained(examples, scheme, groups, {"seed": seed, "threads": threads}, progress)
-        settings = {"seed": seed, "threads": threads, "scores": scores.value, "l1": "auto" if l1 is None else l1}
+        settings: dict[str, Any] = {"seed": seed, "threads": threads, "scores": scores.value}
         settings |= {} if significance is None else {"significance": significance}
-        found = _relative(miner, tagger, examples, groups, cross_fit, settings, progress)
+        learned = _relative(miner, tagger, examples, groups, cross_fit, settings, progress)
     else:
         miner.fit([list(e.tokens) for e in examples], gold_labels(examples))
-        found = LearnedFile(miner.learned_, {why: int(n) for why, n in miner.report_.dropped.items()})
-        if soft and found.learned:
+        learned = LearnedFile(miner.learned_, {why: int(n) for why, n in miner.report_.dropped.items()})
+        if soft and learned.learned:
             by = log_odds if penalty is Penalty.LOG_ODDS else from_counts
-            found = found.softened(by(found.learned), "penalty 0: broken in half of the sequences")
+            learned = learned.softened(by(learned.learned), "penalty 0: broken in half of the sequences")
             if penalty is Penalty.JOINT and tagger is not None:
                 where = read_all(reader, [tune], progress)[0] if tune is not None else examples
-                held = None if dev is None else read_all(reader, [dev], progress)[0]
+                dev_examples = None if dev is None else read_all(reader, [dev], progress)[0]
                 how_long = {"iterations": iterations or 20, "patience": patience, "seed": seed, "threads": threads}
-                found = _joint(found, tagger, where, held, how_long, _watch(progress))
+                learned = _joint(learned, tagger, where, dev_examples, how_long, _watch(progress))
             elif penalty is not Penalty.JOINT:
                 warn(
                     "penalties by counts charge again for what the model already knows; "
@@ -243,13 +235,13 @@ def learn(
         asked: dict[str, Any] = {"model": model, "tune": tune, "dev": dev}
         asked |= {"iterations": iterations or 20, "patience": patience} if penalty is Penalty.JOINT else {}
         how += "".join(f", {name} {printable(str(value))}" for name, value in asked.items() if value is not None)
-    write_rules(out, list(found.lines(data, len(examples), miner, how)))
-    print_stderr("\n".join(found.summary(len(examples), out)))
+    write_rules(out, list(learned.lines(data, len(examples), miner, how)))
+    print_stderr("\n".join(learned.summary(len(examples), out)))
     if as_json:
-        typer.echo(json_line(found.to_dict(len(examples), out)))
-    if found.interrupted:
+        typer.echo(json_line(learned.to_dict(len(examples), out)))
+    if learned.interrupted:
         exit_with("interrupted; these are the best penalties so far", INTERRUPTED)
-    raise typer.Exit(0 if found.learned else WARNINGS)
+    raise typer.Exit(0 if learned.learned else WARNINGS)
 
 
 def write_rules(out: str, lines: list[str]) -> None:
@@ -263,7 +255,7 @@ def write_rules(out: str, lines: list[str]) -> None:
 def _fits(kind: Kind, penalty: str, given: dict[str, Any], out: str, as_json: bool) -> None:
     """Check that the options can be combined. penalty: how penalties are learned, or "none"."""
     joint = {"--tune", "--dev", "--iterations", "--patience"}
-    relative = {"--cross-fit", "--hold-out", "--scores", "--l1"}
+    relative = {"--cross-fit", "--hold-out", "--scores"}
     takes = {"model": relative | {"--model"}, "joint": joint | {"--model"}}.get(penalty, set())
     if penalty == "joint" and given["--model"] is None:
         raise ModelError("joint penalties need a model", got="--penalty joint", wanted="--model MODEL")
@@ -334,22 +326,22 @@ def _relative(
     return LearnedFile(fitted.learned, dropped, tuple(fitted.lines()[1:]), fitted=fitted)
 
 
-def _deterministic(examples: list[Example], out: str, threshold: float, cutoff: int, as_json: bool) -> None:
+def _deterministic(examples: list[Example], out: str, cutoff: int, as_json: bool) -> None:
     """Rules about single tokens: contexts that nearly always have the same label."""
     characters = "char" in examples[0].columns
-    made = DeterministicRules("characters" if characters else "words", threshold=threshold, cutoff=cutoff)
-    made.fit([list(e.tokens) for e in examples], gold_labels(examples))
-    made.save(out)
-    warn(f"{len(examples):,} sequences; {made.n_rules_:,} rules; saved as {out}")
+    rules = DeterministicRules("characters" if characters else "words", cutoff=cutoff)
+    rules.fit([list(e.tokens) for e in examples], gold_labels(examples))
+    rules.save(out)
+    warn(f"{len(examples):,} sequences; {rules.n_rules_:,} rules; saved as {out}")
     if as_json:
-        told = {"file": out, "sequences": len(examples), "n_rules": made.n_rules_, "rules": list(made.lines(20))}
-        typer.echo(json_line(told))
-    if not made.n_rules_:
-        exit_with(f"no context fixes a label; lower --cutoff ({cutoff}) or --threshold ({threshold:g})", WARNINGS)
+        facts = {"file": out, "sequences": len(examples), "n_rules": rules.n_rules_, "rules": list(rules.lines(20))}
+        typer.echo(json_line(facts))
+    if not rules.n_rules_:
+        exit_with(f"no context fixes a label; lower --cutoff ({cutoff})", WARNINGS)
 
 
 def _joint(
-    found: LearnedFile,
+    learned: LearnedFile,
     tagger: Tagger,
     examples: list[Example],
     dev: list[Example] | None,
@@ -357,32 +349,32 @@ def _joint(
     watch: Callable[[Step], None],
 ) -> LearnedFile:
     """The rules with penalties learned by decoding."""
-    learner = JointWeights([one.rule for one in found.learned], tagger, start="penalties", **settings)
+    learner = JointWeights([rule.rule for rule in learned.learned], tagger, start="penalties", **settings)
     X, y, given = model_inputs(examples)
-    held = None if dev is None else model_inputs(dev)
+    dev_inputs = None if dev is None else model_inputs(dev)
     interrupted = False
     try:
         learner.fit(
             X,
             y,
             given=given,
-            dev=None if held is None else (held[0], held[1]),
-            dev_given=None if held is None else held[2],
+            dev=None if dev_inputs is None else (dev_inputs[0], dev_inputs[1]),
+            dev_given=None if dev_inputs is None else dev_inputs[2],
             watch=watch,
         )
     except KeyboardInterrupt:
         if not hasattr(learner, "weights_"):
             raise
         interrupted = True
-    pairs = zip(found.learned, learner.weights_.tolist(), strict=True)
-    made = [replace(one, rule=priced(one.rule, weight)) for one, weight in pairs]
+    pairs = zip(learned.learned, learner.weights_.tolist(), strict=True)
+    soft = [replace(rule, rule=priced(rule.rule, weight)) for rule, weight in pairs]
     done = learner.progress_
-    told = f"penalties: {done.iteration} iterations ({done.why})"
+    note = f"penalties: {done.iteration} iterations ({done.why})"
     if done.best_score is not None:
-        what = f"after {done.best_iteration}" if done.best_iteration else "with those by counts"
-        told += f"; {done.best_score:.2%} right on the development set {what}"
-    found = found.softened(made, "of no use to the model: penalty 0")
-    return replace(found, notes=(told,), interrupted=interrupted)
+        when = f"after {done.best_iteration}" if done.best_iteration else "with those by counts"
+        note += f"; {done.best_score:.2%} right on the development set {when}"
+    learned = learned.softened(soft, "of no use to the model: penalty 0")
+    return replace(learned, notes=(note,), interrupted=interrupted)
 
 
 def _watch(asked: bool | None) -> Callable[[Step], None]:

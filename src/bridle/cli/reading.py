@@ -103,43 +103,45 @@ def make_reader(
     format: str | None, columns: str | None, label: str | None, options: list[str] | None, before: Reader | None = None
 ) -> Reader:
     """The reader that the options ask for; other settings are those of `before`."""
-    asked: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
     if columns is not None:
-        asked["columns"] = [name.strip() for name in columns.split(",")]
+        settings["columns"] = [name.strip() for name in columns.split(",")]
     if label is not None:
-        asked["label"] = _value(label)
+        settings["label"] = _value(label)
     if options:
-        asked |= parse_format_options(options, "--option")
+        settings |= parse_format_options(options, "--option")
     other = before is None or (format is not None and format != before.format)
-    found = Reader(format, asked) if before is None or other else Reader(before.format, {**before.options, **asked})
-    if before is not None and (other or "tokens" in asked) and found.tokens and before.tokens:
-        if "tokens" not in asked:
-            return Reader(found.format, {**found.options, "tokens": before.tokens})  # as the model knows them
-        if found.tokens != before.tokens:
+    reader = (
+        Reader(format, settings) if before is None or other else Reader(before.format, {**before.options, **settings})
+    )
+    if before is not None and (other or "tokens" in settings) and reader.tokens and before.tokens:
+        if "tokens" not in settings:
+            return Reader(reader.format, {**reader.options, "tokens": before.tokens})  # as the model knows them
+        if reader.tokens != before.tokens:
             warn(
-                f"tokens={found.tokens} splits text differently from the training data, "
+                f"tokens={reader.tokens} splits text differently from the training data, "
                 f"which used tokens={before.tokens}"
             )
-    return found
+    return reader
 
 
-def parse_format_options(options: list[str] | None, source_name: str) -> dict[str, Any]:
+def parse_format_options(options: list[str] | None, flag: str) -> dict[str, Any]:
     """Parse options of the form KEY=VALUE."""
-    found: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
     for option in options or []:
         key, is_, value = option.partition("=")
         if not is_:
             raise FileError(
-                f"{source_name} is not of the form KEY=VALUE",
+                f"{flag} is not of the form KEY=VALUE",
                 got=repr(option),
                 wanted="KEY=VALUE, such as tokens=words",
             )
         key = key.strip()
         if key in _LISTS:
-            found[key] = [name.strip() for name in value.split(",")]
+            settings[key] = [name.strip() for name in value.split(",")]
         else:
-            found[key] = value if key in _TEXTS and value.lower() != "none" else _value(value)
-    return found
+            settings[key] = value if key in _TEXTS and value.lower() != "none" else _value(value)
+    return settings
 
 
 def _value(text: str) -> str | int | None:
@@ -248,8 +250,12 @@ def checked_lines(loaded: Loaded, labels: Labels | None, *, lenient: bool = Fals
             warn(f"{line.where}: {text}")
             mark_warning()
     elif wrong := unknown_labels(lines, labels):
-        first = {one.name: one for one in reversed(wrong)}  # a name is told once, the advice in any case
-        others = [f"{one.line.where}: {one.message}" for name, one in reversed(first.items()) if name != wrong[0].name]
+        first = {unknown.name: unknown for unknown in reversed(wrong)}  # a name is told once, the advice in any case
+        others = [
+            f"{unknown.line.where}: {unknown.message}"
+            for name, unknown in reversed(first.items())
+            if name != wrong[0].name
+        ]
         more = [f"and {len(others) - _MOST_TOLD} more labels"] if len(others) > _MOST_TOLD else []
         advice = "Are these rules for other data, or other labels? --lenient leaves them out."
         cause = "\n".join([*others[:_MOST_TOLD], *more, advice])
@@ -289,7 +295,7 @@ def read_all(
     gaps: whether to leave out (and count) or to keep sequences with missing labels.
     names: gets the labels of all sequences, including those that are left out.
     """
-    found: list[Example] = []
+    examples_read: list[Example] = []
     left_out = Counter[str]()
     for path in paths:
         with reading(reader, path, progress, f"reading {Path(path).name}") as (examples, bar):
@@ -298,22 +304,22 @@ def read_all(
                 if names is not None:
                     names.update(example.labels or ())
                 if gaps == "keep" or None not in (example.labels or ()):
-                    found.append(example)
+                    examples_read.append(example)
                 else:
                     examples.source.leave_out(_GAPS)
                 if k % 1000 == 0:
                     bar()
             left_out.update(examples.left_out)
-    if not found:
+    if not examples_read:
         files = ", ".join(map(source_name, paths))
         got = ", ".join(f"{count:,} {what}" for what, count in left_out.items()) or "nothing"
         raise FileError("there are no sequences", got=got, wanted="labelled sequences", where=files)
-    if left_out[_GAPS] > len(found):
+    if left_out[_GAPS] > len(examples_read):
         warn(
-            f"{left_out[_GAPS]:,} of {left_out[_GAPS] + len(found):,} sequences have missing labels, and only "
-            f"the other {len(found):,} are used; pass --option missing=none if ? is a label like others"
+            f"{left_out[_GAPS]:,} of {left_out[_GAPS] + len(examples_read):,} sequences have missing labels, and only "
+            f"the other {len(examples_read):,} are used; pass --option missing=none if ? is a label like others"
         )
-    return found, reader.settled(found[0])
+    return examples_read, reader.settled(examples_read[0])
 
 
 def text_example(text: str, reader: Reader) -> Example:
@@ -434,9 +440,9 @@ def make_model_reader(
     labels="missing": the data may have no labels.
     """
     before = Reader.noted(tagger.notes_, labels)
-    made, asked = before, Reader()
+    reader, asked = before, Reader()
     if format is not None or columns is not None or label is not None or options:
         asked = Reader(format, make_reader(None, columns, label, options).options)
-        made = make_reader(format, columns, label, options, before)
-        made = made.unlabelled() if labels == "missing" else made
-    return ModelReader(made.format, made.options, asked=asked, model=tagger, labels=labels)
+        reader = make_reader(format, columns, label, options, before)
+        reader = reader.unlabelled() if labels == "missing" else reader
+    return ModelReader(reader.format, reader.options, asked=asked, model=tagger, labels=labels)

@@ -41,6 +41,7 @@ from bridle.cli.options import (
     LabelsOption,
     LenientOption,
     MemoryOption,
+    PlotOption,
     ProgressOption,
     Scheme,
     SchemeOption,
@@ -141,18 +142,18 @@ def rules_check(
         spell=lambda argument: str(option_text(argument)),
         unknown="leave out" if lenient else "error",
     )
-    found = [replace(finding, file=finding.file or ", ".join(map(str, rules))) for finding in findings]
+    findings = [replace(finding, file=finding.file or ", ".join(map(str, rules))) for finding in findings]
     if as_json:
-        for finding in found:
+        for finding in findings:
             parts = {n: getattr(finding, n) for n in ("line", "level", "code", "message", "suggestion")}
             typer.echo(json_line({"file": finding.file, **parts}))
     elif on_terminal(sys.stdout):
-        Console().print(_table(found) if found else "[green]no problems found[/green]")
+        Console().print(_table(findings) if findings else "[green]no problems found[/green]")
     else:
-        for f in found:
+        for f in findings:
             where = f"{f.file}:{f.line}" if f.line else f.file
             show([f"{where}: {f.level} {f.code} {f.message}"])
-    levels = {finding.level for finding in found}
+    levels = {finding.level for finding in findings}
     raise typer.Exit(BAD_INPUT if "error" in levels else WARNINGS if "warning" in levels else 0)
 
 
@@ -231,10 +232,7 @@ def rules_test(
     time_limit: TimeLimitOption = None,
     max_memory: MemoryOption = None,
     threads: ThreadsOption = 0,
-    plot: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Plot the gains to this file: .png, .svg or .pdf; needs matplotlib."),
-    ] = None,
+    plot: PlotOption = None,
     as_json: JsonOption = False,
     progress: ProgressOption = None,
 ) -> None:
@@ -276,9 +274,9 @@ def rules_test(
     obeyed, outcomes = [], None
     if tagger is not None:
         obeyed = [line.rule for line in checked_lines(loaded, tagger.labels_, lenient=lenient)]
-        outcomes = tested(tagger, loaded, obeyed, decoding, tokens)
+        outcomes = run_cases(tagger, loaded, obeyed, decoding, tokens)
     if not data:
-        tell_tested(loaded, outcomes, as_json=as_json)
+        print_cases(loaded, outcomes, as_json=as_json)
         raise typer.Exit(WARNINGS if any_failed(outcomes) else 0)
     reads = format, columns, label, option
     reader, names = make_reader(*reads) if tagger is None else make_model_reader(tagger, *reads), set[str | None]()
@@ -295,9 +293,9 @@ def rules_test(
         raise RuleError("there are no rules", got=got, wanted="one rule per line", where=", ".join(map(str, files)))
     given = list(map(rule_inputs, examples))
     if tagger is None:
-        found = audit(obeyed, gold, known, given=given, threads=threads)
+        result = audit(obeyed, gold, known, given=given, threads=threads)
     else:
-        found = _of_model(
+        result = _of_model(
             obeyed,
             tagger,
             examples,
@@ -305,18 +303,18 @@ def rules_test(
             {"leave_out": "each" if leave_out else "none", "threads": threads, **decoding},
         )
     if plot is not None:
-        found.plot(plot)
-    meant = hints(found, gold, known, given=given, threads=threads)
+        result.plot(plot)
+    suggestions = hints(result, gold, known, given=given, threads=threads)
     if as_json:
-        told = {**found.to_dict(), "hints": [hint.to_dict() for hint in meant]}
-        typer.echo(json_line({**told, "examples": examples_json(loaded, outcomes)}))
+        facts = {**result.to_dict(), "hints": [hint.to_dict() for hint in suggestions]}
+        typer.echo(json_line({**facts, "examples": examples_json(loaded, outcomes)}))
     else:
-        show(found.lines())
-        _bars(found)
-        for hint in meant:
+        show(result.lines())
+        _bars(result)
+        for hint in suggestions:
             show(["", str(hint)])
-        tell_tested(loaded, outcomes)
-    raise typer.Exit(WARNINGS if (found.all is not None and found.all.relaxed) or any_failed(outcomes) else 0)
+        print_cases(loaded, outcomes)
+    raise typer.Exit(WARNINGS if (result.all is not None and result.all.relaxed) or any_failed(outcomes) else 0)
 
 
 def _check_alone(tagger: Tagger | None, loaded: Loaded, plot: Path | None) -> None:
@@ -336,13 +334,13 @@ def _of_model(
     return audit_model(rules, tagger, [e.columns for e in examples], gold, given=[e.given for e in examples], **options)
 
 
-def _bars(found: Audit) -> None:
+def _bars(result: Audit) -> None:
     """Print the gains as bars to the left and right of zero; rules without an effect have none."""
-    gains = [(rule, gain) for rule, gain in found.gains() if gain]
+    gains = [(rule, gain) for rule, gain in result.gains() if gain]
     if not gains:
         return
     low, high = min(0.0, *(gain for _, gain in gains)), max(0.0, *(gain for _, gain in gains))
-    title = "gold obeys, %" if found.none is None else "gain of F1 when added alone, points"
+    title = "gold obeys, %" if result.none is None else "gain of F1 when added alone, points"
     table = Table(box=None, title=title, title_justify="left", show_header=False, pad_edge=False)
     table.add_column(max_width=38, no_wrap=True, overflow="ellipsis")
     table.add_column(min_width=7, justify="right", no_wrap=True)
@@ -350,7 +348,7 @@ def _bars(found: Audit) -> None:
     for rule, gain in gains:
         begin, end = sorted((0.0, gain))
         bar = Bar(high - low, begin - low, end - low, color="red" if gain < 0 else "green")
-        table.add_row(Text(visible(rule)), f"{gain:+.2f}" if found.none is not None else f"{gain:.1f}", bar)
+        table.add_row(Text(visible(rule)), f"{gain:+.2f}" if result.none is not None else f"{gain:.1f}", bar)
     console = Console()
     console.print()
     console.print(table)
@@ -359,7 +357,7 @@ def _bars(found: Audit) -> None:
 Outcomes = Sequence[Outcome] | None  # None: there is no model to run test cases with
 
 
-def tested(
+def run_cases(
     tagger: Tagger, loaded: Loaded, rules: Sequence[Rule], options: Mapping[str, Any], tokens: TokensKind | None = None
 ) -> list[Outcome]:
     """Run the test cases of rules files with a model under these rules. options: of the decoder."""
@@ -394,7 +392,7 @@ def examples_json(loaded: Loaded, outcomes: Outcomes) -> list[dict[str, Any]] | 
     ]
 
 
-def tell_tested(loaded: Loaded, outcomes: Outcomes, *, as_json: bool = False) -> None:
+def print_cases(loaded: Loaded, outcomes: Outcomes, *, as_json: bool = False) -> None:
     """Print the test cases that failed, and how many passed; nothing if there are none."""
     if as_json:
         typer.echo(json_line({"examples": examples_json(loaded, outcomes)}))

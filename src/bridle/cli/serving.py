@@ -6,17 +6,20 @@ import webbrowser
 from collections.abc import Sequence
 from ipaddress import ip_address
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 import bridle
 from bridle.cli.base import Command, app, print_stderr, warn
 from bridle.cli.options import (
+    LIMITS,
+    OUTPUT,
     ColumnsOption,
     FormatOption,
     FormatOptions,
     LabelOption,
+    ModelArgument,
     RulesOption,
     ThreadsOption,
     TokensKind,
@@ -32,24 +35,32 @@ if TYPE_CHECKING:
     from bridle.data import Example
     from bridle.serve import Limits, RuleText, Service
 
-_PANEL = "Limits"
+ACCESS = "Access"
 HostOption = Annotated[str, typer.Option("--host", metavar="ADDRESS", help="Address to listen on.")]
 TokenOption = Annotated[
     str | None,
     typer.Option(
-        "--token", metavar="TEXT", envvar="BRIDLE_TOKEN", show_envvar=True, help="Token that requests must bring."
+        "--token",
+        metavar="TEXT",
+        envvar="BRIDLE_TOKEN",
+        show_envvar=True,
+        help="Token that requests must bring.",
+        rich_help_panel=ACCESS,
     ),
 ]
 DataOption = Annotated[
     str | None,
     typer.Option("--data", metavar="FILE", help="Sequences that the page shows, with or without gold labels."),
 ]
-Size = Annotated[str | None, typer.Option(metavar="SIZE")]
+
+
+def _limit(help: str, *, metavar: str = "N", min: float | None = 1) -> Any:
+    return typer.Option(metavar=metavar, min=min, help=help, rich_help_panel=LIMITS)
 
 
 @app.command(cls=Command)
 def serve(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="Model that bridle train wrote.", show_default=False)],
+    model: ModelArgument,
     rules: RulesOption = None,
     rule_set: Annotated[
         list[str] | None,
@@ -68,7 +79,12 @@ def serve(
     token: TokenOption = None,
     cors: Annotated[
         list[str] | None,
-        typer.Option("--cors", metavar="ORIGIN", help="Site whose pages may call the server; can be repeated."),
+        typer.Option(
+            "--cors",
+            metavar="ORIGIN",
+            help="Site whose pages may call the server; can be repeated.",
+            rich_help_panel=ACCESS,
+        ),
     ] = None,
     allow_host: Annotated[
         list[str] | None,
@@ -76,30 +92,27 @@ def serve(
             "--allow-host",
             metavar="NAME",
             help="Further name by which the server may be called, if it listens on localhost; can be repeated.",
+            rich_help_panel=ACCESS,
         ),
     ] = None,
-    seconds: Annotated[float, typer.Option(metavar="S", min=0.01, help="Time per request.")] = 10.0,
-    max_body: Annotated[str, typer.Option(metavar="SIZE", help="Size of a request.")] = "4MB",
-    max_sequences: Annotated[int, typer.Option(metavar="N", min=1, help="Sequences per request.")] = 10_000,
-    max_tokens: Annotated[int, typer.Option(metavar="N", min=1, help="Tokens per request.")] = 200_000,
-    max_sequence_tokens: Annotated[int, typer.Option(metavar="N", min=1, help="Tokens per sequence.")] = 20_000,
-    max_explain_tokens: Annotated[
-        int, typer.Option(metavar="N", min=1, help="Tokens of a sequence to be explained.")
-    ] = 2_000,
-    max_token_characters: Annotated[int, typer.Option(metavar="N", min=1, help="Characters per token.")] = 1_000,
-    max_rules: Annotated[int, typer.Option(metavar="N", min=0, help="Rules that a request may bring along.")] = 200,
-    max_rule_characters: Annotated[int, typer.Option(metavar="N", min=0, help="Characters of these.")] = 100_000,
-    max_rule_parts: Annotated[
-        int, typer.Option(metavar="N", min=1, help="Parts of one rule, joined by and, or, not and implies.")
-    ] = 16,
-    max_k: Annotated[int, typer.Option(metavar="N", min=1, help="Labellings that a request may ask for.")] = 50,
-    max_waiting: Annotated[
-        int, typer.Option(metavar="N", min=1, help="Requests that may wait; others get the status 429.")
-    ] = 256,
-    sequence_memory: Annotated[str, typer.Option(metavar="SIZE", help="Working memory for each sequence.")] = "200MB",
-    max_data: Annotated[str, typer.Option(metavar="SIZE", help="Memory for data that was uploaded.")] = "100MB",
+    seconds: Annotated[float, _limit("Time per request.", metavar="S", min=0.01)] = 10.0,
+    max_body: Annotated[str, _limit("Size of a request.", metavar="SIZE", min=None)] = "4MB",
+    max_sequences: Annotated[int, _limit("Sequences per request.")] = 10_000,
+    max_tokens: Annotated[int, _limit("Tokens per request.")] = 200_000,
+    max_sequence_tokens: Annotated[int, _limit("Tokens per sequence.")] = 20_000,
+    max_explain_tokens: Annotated[int, _limit("Tokens of a sequence to be explained.")] = 2_000,
+    max_token_characters: Annotated[int, _limit("Characters per token.")] = 1_000,
+    max_rules: Annotated[int, _limit("Rules that a request may bring along.", min=0)] = 200,
+    max_rule_characters: Annotated[int, _limit("Characters of these.", min=0)] = 100_000,
+    max_rule_parts: Annotated[int, _limit("Parts of one rule, joined by and, or, not and implies.")] = 16,
+    max_k: Annotated[int, _limit("Labellings that a request may ask for.")] = 50,
+    max_waiting: Annotated[int, _limit("Requests that may wait; others get the status 429.")] = 256,
+    sequence_memory: Annotated[str, _limit("Working memory for each sequence.", metavar="SIZE", min=None)] = "200MB",
+    max_data: Annotated[str, _limit("Memory for data that was uploaded.", metavar="SIZE", min=None)] = "100MB",
     threads: ThreadsOption = 0,
-    access_log: Annotated[bool, typer.Option("--access-log", help="Log every request on stderr.")] = False,
+    access_log: Annotated[
+        bool, typer.Option("--access-log", help="Log every request on stderr.", rich_help_panel=OUTPUT)
+    ] = False,
 ) -> None:
     """Serve a model and its rules over HTTP.
 
@@ -233,15 +246,15 @@ def _service(
     from bridle.serve.service import NO_RULES, RuleText
 
     sets = {}
-    for one in rule_sets or ():
-        known, is_, path = one.partition("=")
+    for rule_set in rule_sets or ():
+        known, is_, path = rule_set.partition("=")
         if not is_ or not known or not path or known == NO_RULES or known in sets:
             wanted = f"NAME=FILE, with a name of its own that is not {NO_RULES!r}"
-            raise RuleError("--rule-set does not name rules", got=repr(one), wanted=wanted)
+            raise RuleError("--rule-set does not name rules", got=repr(rule_set), wanted=wanted)
         sets[known] = RuleText.from_files([Path(path)], tagger.labels_)
-    own = default if default is not None else RuleText.from_files(rules or (), tagger.labels_)
-    how = None if tokens is None else tokens.library_name
-    return Service(tagger, name, own, sets, limits, sample, threads, how)
+    rule_text = default if default is not None else RuleText.from_files(rules or (), tagger.labels_)
+    tokenizer = None if tokens is None else tokens.library_name
+    return Service(tagger, name, rule_text, sets, limits, sample, threads, tokenizer)
 
 
 def is_loopback(host: str) -> bool:

@@ -23,13 +23,13 @@ from bridle.report.text import aligned
 
 
 class Stratify(StrEnum):
-    """What --stratify takes."""
+    """Values of --stratify."""
 
     LABELS, NONE = "labels", "none"
 
 
 class Duplicates(StrEnum):
-    """What --duplicates takes."""
+    """Values of --duplicates."""
 
     KEEP, TOGETHER = "keep", "together"
 
@@ -112,15 +112,15 @@ def split(
     others = sorted(place.name for place in out.glob(f"*{_suffix(data[0])}") if place not in places.values())
     if force and others:
         warn(f"{out} also holds {', '.join(others)}; if that is part of another split, it shares sequences with these")
-    again = duplicates_across(examples, parts)
+    duplicated = duplicates_across(examples, parts)
     counted = {name: _counts([examples[b] for b in part]) for name, part in parts.items()}
     if as_json:
-        told = {n: {"file": str(places[n]), **counted[n], "duplicates": again[n]} for n in parts}
-        typer.echo(json_line({"parts": told, "seed": seed}))
+        facts = {n: {"file": str(places[n]), **counted[n], "duplicates": duplicated[n]} for n in parts}
+        typer.echo(json_line({"parts": facts, "seed": seed}))
     else:
         show(_table(counted))
-    if any(again.values()):
-        each = ", ".join(f"{count:,} of {name}" for name, count in again.items() if count)
+    if any(duplicated.values()):
+        each = ", ".join(f"{count:,} of {name}" for name, count in duplicated.items() if count)
         warn(
             f"some sequences are also in another part: {each}; figures on them are too good. "
             "Use --duplicates together to keep equal sequences in one part"
@@ -129,17 +129,17 @@ def split(
 
 def _shares(into: str) -> dict[str, float]:
     """Parse --into."""
-    found: dict[str, float] = {}
-    for one in into.split(","):
-        name, _, share = (part.strip() for part in one.partition("="))
+    shares: dict[str, float] = {}
+    for part_text in into.split(","):
+        name, _, share = (part.strip() for part in part_text.partition("="))
         try:
-            if not name or name in found or Path(name).name != name or name in (".", ".."):
+            if not name or name in shares or Path(name).name != name or name in (".", ".."):
                 raise ValueError
-            found[name] = float(share)
+            shares[name] = float(share)
         except ValueError:
             wanted = "NAME=SHARE, such as train=0.8,dev=0.1,test=0.1, each name once"
-            raise FileError("--into must name parts and their shares", got=repr(one), wanted=wanted) from None
-    return found
+            raise FileError("--into must name parts and their shares", got=repr(part_text), wanted=wanted) from None
+    return shares
 
 
 def _read(reader: Reader, paths: list[str]) -> tuple[list[tuple[str, list[Example]]], Reader]:
@@ -149,13 +149,13 @@ def _read(reader: Reader, paths: list[str]) -> tuple[list[tuple[str, list[Exampl
         if path == "-":
             raise FileError("standard input cannot be split", got="-", wanted="files", cause="The data is read twice.")
         with reader.open(path) as examples:
-            found = list(examples.labelled())
+            examples_of_file = list(examples.labelled())
             reader = replace(reader, format=examples.format)
             for what, count in examples.left_out.items():
                 if not what.startswith(DOCSTART):  # such lines are copied
                     warn(f"{path}: left out {count:,} {what}")
-        reader = reader.settled(found[0]) if found else reader
-        files.append((path, found))
+        reader = reader.settled(examples_of_file[0]) if examples_of_file else reader
+        files.append((path, examples_of_file))
     return files, reader
 
 
@@ -171,8 +171,8 @@ def _suffix(path: str) -> str:
 
 def _lines(files: list[tuple[str, list[Example]]], reader: Reader) -> list[list[str]] | None:
     """The lines of each sequence, unchanged; None if the format does not separate sequences by lines."""
-    found = [lines_of(path, str(reader.format), reader.options, its) for path, its in files]
-    return None if any(one is None for one in found) else [lines for one in found for lines in one or ()]
+    parts = [lines_of(path, str(reader.format), reader.options, examples) for path, examples in files]
+    return None if any(part is None for part in parts) else [lines for part in parts for lines in part or ()]
 
 
 def _groups(files: list[tuple[str, list[Example]]], by: str, lines: list[list[str]] | None) -> list[Any] | None:

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import asdict, replace
 from enum import StrEnum
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -28,6 +27,8 @@ from bridle.cli.base import (
 )
 from bridle.cli.options import (
     COMPLETE_FORMATS,
+    LIMITS,
+    OUTPUT,
     ColumnsOption,
     EngineOption,
     FormatOption,
@@ -35,7 +36,9 @@ from bridle.cli.options import (
     LabelOption,
     LenientOption,
     MemoryOption,
+    ModelArgument,
     OnInfeasible,
+    OnInfeasibleOption,
     ProgressOption,
     RulesOption,
     ThreadsOption,
@@ -59,11 +62,12 @@ _ALIKE = ("conll", "slashed", "segmented", "jsonl", "spans", "doccano", "labelst
 _WITH_SCORES = ("jsonl", "spans", "labelstudio")
 # formats that are written without the options of the input and of the training data: they get one more column
 _WITHOUT_OPTIONS = ("conll", "jsonl", "parquet", "arrow")
+_SHARDS, _CLUSTER = "Shards", "Cluster"  # panels of the help
 _EVERY = 1.0  # seconds between two lines of --json-progress
 
 
 class OnError(StrEnum):
-    """What --on-error takes."""
+    """Values of --on-error."""
 
     ROW, RAISE = "row", "raise"
 
@@ -73,6 +77,7 @@ ResumeOption = Annotated[
     typer.Option(
         "--resume",
         help="Write shards into the folder -o, or go on with a run that was stopped there. Pass it from the start.",
+        rich_help_panel=_SHARDS,
     ),
 ]
 ShardSizeOption = Annotated[
@@ -82,6 +87,7 @@ ShardSizeOption = Annotated[
         metavar="SIZE",
         help="Size of a shard: rows (100000), or bytes before compression (256MB). A shard ends with the block of up "
         "to 4096 rows that reaches it. Default: 256MB.",
+        rich_help_panel=_SHARDS,
     ),
 ]
 RunMemoryOption = Annotated[
@@ -91,13 +97,15 @@ RunMemoryOption = Annotated[
         metavar="SIZE",
         help="Memory for all rows that are being read, labelled and written, besides the model; --max-memory is "
         "about the search for a single sequence. Default: 1GB.",
+        rich_help_panel=LIMITS,
     ),
 ]
 OnErrorOption = Annotated[
     OnError | None,
     typer.Option(
         help="What to do with a sequence that cannot be labelled, such as a null token: write it with the status "
-        "error and a message, or stop. Default: row for shards (unless --on-infeasible raise), otherwise raise."
+        "error and a message, or stop. Default: row for shards (unless --on-infeasible raise), otherwise raise.",
+        rich_help_panel=_SHARDS,
     ),
 ]
 JsonProgressOption = Annotated[
@@ -105,6 +113,7 @@ JsonProgressOption = Annotated[
     typer.Option(
         "--json-progress",
         help="Print progress on stderr as a JSON line per second, and a last one at the end, for scripts.",
+        rich_help_panel=OUTPUT,
     ),
 ]
 
@@ -112,7 +121,7 @@ JsonProgressOption = Annotated[
 @app.command(cls=Command)
 def tag(
     context: typer.Context,
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="Model that bridle train wrote.", show_default=False)],
+    model: ModelArgument,
     data: Annotated[
         list[str] | None,
         typer.Argument(
@@ -137,7 +146,12 @@ def tag(
     ] = None,
     to_option: Annotated[
         list[str] | None,
-        typer.Option("--to-option", metavar="KEY=VALUE", help="Option of the output format; can be repeated."),
+        typer.Option(
+            "--to-option",
+            metavar="KEY=VALUE",
+            help="Option of the output format; can be repeated.",
+            rich_help_panel=OUTPUT,
+        ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Write JSON lines; the same as --to jsonl.")] = False,
     k: Annotated[
@@ -151,12 +165,7 @@ def tag(
         ),
     ] = False,
     engine: EngineOption = "auto",
-    on_infeasible: Annotated[
-        OnInfeasible,
-        typer.Option(
-            help="What to do if no labelling obeys the hard rules: stop, break the fewest rules, or skip the sequence."
-        ),
-    ] = OnInfeasible.RELAX,
+    on_infeasible: OnInfeasibleOption = OnInfeasible.RELAX,
     time_limit: TimeLimitOption = None,
     max_memory: MemoryOption = None,
     threads: ThreadsOption = 0,
@@ -182,6 +191,7 @@ def tag(
             metavar="CLUSTER",
             help="Run on Spark (spark://HOST:PORT, yarn, k8s://..., local[N], local-cluster[N,CORES,MB]) or on Ray "
             "(ray, ray:local, ray:HOST:PORT, ray://HOST:PORT).",
+            rich_help_panel=_CLUSTER,
         ),
     ] = None,
     on_option: Annotated[
@@ -191,6 +201,7 @@ def tag(
             metavar="KEY=VALUE",
             help="Setting of the cluster, such as spark.executor.memory=4g or actors=8, or option of Spark's reader, "
             "such as maxFilesPerTrigger=100; can be repeated.",
+            rich_help_panel=_CLUSTER,
         ),
     ] = None,
 ) -> None:

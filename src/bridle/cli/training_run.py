@@ -51,7 +51,7 @@ ITERATIONS = {True: 100, False: 20}  # of a CRF, of others
 
 
 class Learner(StrEnum):
-    """What --learner takes."""
+    """Values of --learner."""
 
     CRF, PERCEPTRON, IBT, LOCAL, WINNOW = "crf", "perceptron", "ibt", "local-perceptron", "local-winnow"
 
