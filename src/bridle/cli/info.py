@@ -86,7 +86,7 @@ def info(
 
 def _describe_model(path: Path, top: int, label: str | None) -> dict[str, Any]:
     """Return the description of a model, for JSON. label: a label or a segment type; None: all labels."""
-    from bridle.models.weights import top_by_label
+    from bridle.models.predictor import top_by_label
 
     model = bridle.load(path)
     wanted = list(model.labels_.names)

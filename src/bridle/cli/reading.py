@@ -26,9 +26,8 @@ from bridle.labels import Labels, Scheme, scheme_of
 from bridle.models import Tagger
 from bridle.report.text import cut
 from bridle.rules.base import Rule
-from bridle.rules.files import Line, text_of
-from bridle.rules.loading import Loaded, read_files
-from bridle.rules.unknown import unknown_labels, without_unknown
+from bridle.rules.lint import unknown_labels, without_unknown
+from bridle.rules.loading import Line, Loaded, read_files, read_text
 from bridle.tagging.labelling import ModelColumns
 
 # Formats whose markup is the labels: data to be tagged is plain text.
@@ -200,7 +199,7 @@ def label_names(listed: str | None, file: Path | None) -> tuple[str, ...] | None
     if listed is not None and file is not None:
         raise LabelError("--labels and --labels-file cannot be combined", got="both", wanted="one of them")
     if file is not None:
-        return tuple(line.strip() for line in text_of(file).splitlines() if line.strip())
+        return tuple(line.strip() for line in read_text(file).splitlines() if line.strip())
     return None if listed is None else tuple(name.strip() for name in listed.split(","))
 
 

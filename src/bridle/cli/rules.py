@@ -70,10 +70,8 @@ from bridle.learn.examples import Outcome, run_examples
 from bridle.models import Tagger
 from bridle.report.text import visible
 from bridle.rules.base import Rule
-from bridle.rules.examples import ExampleLine
-from bridle.rules.files import Line
 from bridle.rules.lint import Finding, lint
-from bridle.rules.loading import Loaded, read_files
+from bridle.rules.loading import ExampleLine, Line, Loaded, read_files
 
 _HELP = """Check, show, test and tune rules.
 

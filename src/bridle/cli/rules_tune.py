@@ -44,8 +44,7 @@ from bridle.errors import FileError, RuleError
 from bridle.learn import tune_rules
 from bridle.learn.rules_file import ADVICE, tuned_lines
 from bridle.rules.conditions import list_files
-from bridle.rules.files import Line
-from bridle.rules.loading import read_files
+from bridle.rules.loading import Line, read_files
 
 
 @rules_app.command("tune", cls=Command)

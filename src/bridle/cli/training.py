@@ -51,7 +51,7 @@ from bridle.models.record import (
     write_record,
 )
 from bridle.rules import phrases
-from bridle.rules.files import text_of
+from bridle.rules.loading import read_text
 
 
 class OnUnknown(StrEnum):
@@ -87,7 +87,7 @@ def _read_settings(context: typer.Context, path: Path | None) -> Path | None:
     if path is None or context.resilient_parsing:
         return path
     try:
-        read = tomllib.loads(text_of(path)) if path.suffix == ".toml" else read_record(path)["settings"]
+        read = tomllib.loads(read_text(path)) if path.suffix == ".toml" else read_record(path)["settings"]
     except tomllib.TOMLDecodeError as error:
         wanted = "lines such as c2 = 0.5 or data = ['train.txt']"
         raise FileError("not TOML", got=str(error), wanted=wanted, where=str(path)) from None

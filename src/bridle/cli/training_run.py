@@ -39,12 +39,12 @@ from bridle.models import (
     cross_validate,
     search,
 )
-from bridle.models.measures import TITLES, measure_of
 from bridle.models.record import describe_scores
+from bridle.models.training import TITLES, measure_of
 from bridle.models.tuning import C1_PATH, C2_PATH
 from bridle.report import score
 from bridle.rules.base import Rule
-from bridle.rules.files import text_of
+from bridle.rules.loading import read_text
 
 _OF_CRF = {"c1", "c2", "folds", "tuning_seconds"}
 ITERATIONS = {True: 100, False: 20}  # of a CRF, of others
@@ -101,7 +101,7 @@ def load_templates(features: str, columns: list[str]) -> Templates:
     elif not os.path.exists(features) and features.isidentifier():  # noqa: PTH110  (it may be too long for a path)
         raise no_such_set(features)
     else:
-        where, text = features, text_of(Path(features))
+        where, text = features, read_text(Path(features))
     try:
         templates = Templates.parse(text)
     except FeatureError as error:

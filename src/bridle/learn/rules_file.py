@@ -15,8 +15,7 @@ from bridle.learn.fitted import FittedRules
 from bridle.learn.relational import RelationalRules
 from bridle.learn.tuned import TunedRule, TunedRules
 from bridle.report.tables import versions
-from bridle.rules.files import Line
-from bridle.rules.loading import Loaded
+from bridle.rules.loading import Line, Loaded
 from bridle.rules.text import included_by
 
 ADVICE: Mapping[str, str] = {

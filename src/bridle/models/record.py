@@ -17,7 +17,7 @@ from bridle.models.tagger import Tagger
 from bridle.models.training import Progress
 from bridle.report import Scores
 from bridle.report.tables import versions
-from bridle.rules.files import text_of
+from bridle.rules.loading import read_text
 
 if TYPE_CHECKING:
     from bridle.data import Example
@@ -50,7 +50,7 @@ def check_record_path(model: Path) -> Path:
 def read_record(path: Path) -> dict[str, Any]:
     """Read a record; raise `FileError` if the file is something else."""
     try:
-        record = json.loads(text_of(path))
+        record = json.loads(read_text(path))
     except (ValueError, RecursionError) as error:
         wanted = "what bridle train writes next to a model"
         raise FileError("not JSON", got=str(error), wanted=wanted, where=str(path)) from None
