@@ -163,7 +163,7 @@ class Commands(TyperGroup):
         sys.exit(code if isinstance(code, int) else 0)
 
     def options_of(self, words: Sequence[str]) -> set[str]:
-        """The options of the command that a command line names."""
+        """Return the options of the command that a command line names."""
         command: Any = self
         for word in words:
             subcommand = command.get_command(None, word) if hasattr(command, "get_command") else None
@@ -282,7 +282,7 @@ def exit_with(message: str, code: int) -> NoReturn:
 
 
 def option_text(argument: Argument, known: Collection[str] | None = None) -> str | None:
-    """The option for an argument of the library; None if the command, which has the `known` options, has none for it.
+    """Return the option for an argument of the library; None if the command has none. known: options of the command.
 
     >>> print(option_text(Argument("on_infeasible", "relax")), option_text(Argument("comment", "# ")))
     --on-infeasible relax --option comment='# '
@@ -300,7 +300,7 @@ def option_text(argument: Argument, known: Collection[str] | None = None) -> str
 
 
 def _spelt(argument: Argument, known: Collection[str] | None) -> str:
-    """How commands spell an argument, if they have an option for it; labels have two options."""
+    """Return an argument as commands spell it; labels have two options."""
     name, value = argument.name, argument.value
     if name == "given":
         keys = dict(value)
@@ -370,7 +370,7 @@ class Tally:
 
     @property
     def has_warnings(self) -> bool:
-        """Are there sequences without a proper labelling?"""
+        """True if there are sequences without a proper labelling."""
         return any(self.status.get(name) for name in ("infeasible", "relaxed", "nothing_found"))
 
     def __str__(self) -> str:
@@ -396,23 +396,23 @@ class Source(Protocol):
 
     @property
     def done(self) -> Callable[[], int]:
-        """How much has been read."""
+        """The size of the part that has been read."""
 
     # It may have a method `note` with more to show, such as a rate.
 
 
 def on_terminal(stream: IO[Any] | None) -> bool:
-    """Is this stream a terminal? It may be closed."""
+    """Return True if a stream is a terminal; it may be closed."""
     return stream is not None and stream.isatty()
 
 
 def shows_progress(progress: bool | None) -> bool:
-    """Should progress be shown? On a terminal, unless the options say otherwise."""
+    """Return True if progress is shown: on a terminal, unless the options say otherwise."""
     return on_terminal(sys.stderr) if progress is None else progress
 
 
 def shows_bar(progress: bool | None, out: str | None) -> bool:
-    """May there be a bar? If the options ask for it, or if stderr is a terminal that shows nothing else."""
+    """Return True if there may be a bar: as the options say, or if stderr is a terminal that shows nothing else."""
     if progress is not None:
         return progress
     return on_terminal(sys.stderr) and (out not in (None, "-") or not on_terminal(sys.stdout))
@@ -420,7 +420,7 @@ def shows_bar(progress: bool | None, out: str | None) -> bool:
 
 @contextmanager
 def progress_bar(progress: bool | None, source: Source, out: str | None, doing: str = "decoding") -> Iterator[Bar]:
-    """A bar on stderr: at once if the options ask for it, or after a second if there may be one."""
+    """Yield a bar on stderr that is shown at once if the options ask for it, or after a second."""
     step = Bar(source, doing)
     if shows_bar(progress, out):
         step.wait = 0.0 if progress else 1.0

@@ -39,7 +39,7 @@ _NUMBERS: Mapping[str, Any] = {"actors": int, "num_cpus": float, "batch_size": i
 
 @dataclass(frozen=True)
 class Job:
-    """What a cluster is to do."""
+    """A run of `bridle tag` on a cluster."""
 
     model: Path
     inputs: list[str]  # absolute paths, addresses or globs
@@ -53,31 +53,31 @@ class Job:
     @classmethod
     def of(cls, context: typer.Context) -> Job:
         """Read the options of `bridle tag`; those without a meaning on a cluster are refused."""
-        given = context.params
-        for name in given.keys() - {*_OF_TAG, *_OF_RUN}:
+        params = context.params
+        for name in params.keys() - {*_OF_TAG, *_OF_RUN}:
             source = context.get_parameter_source(name)
             if source is not None and source.name == "COMMANDLINE":
-                flag = next(one for one in context.command.params if one.name == name).opts[0]
+                flag = next(param for param in context.command.params if param.name == name).opts[0]
                 raise FileError(f"{flag} has no meaning with --on", got=flag, wanted=f"the command without {flag}")
-        if given["out"] in (None, "-") or not given["data"] or "-" in given["data"]:
+        if params["out"] in (None, "-") or not params["data"] or "-" in params["data"]:
             wanted = "DATA and -o FOLDER, seen by all machines"
             raise FileError("a cluster reads and writes files", got="a stream", wanted=wanted)
-        inputs, out = [absolute(path) for path in given["data"]], absolute(given["out"])
+        inputs, out = [absolute(path) for path in params["data"]], absolute(params["out"])
         _check_places(inputs, out)
-        tagger = bridle.load(given["model"])
-        options = {name: given[name] for name in _OF_TAG if given.get(name) is not None}
+        tagger = bridle.load(params["model"])
+        options = {name: params[name] for name in _OF_TAG if params.get(name) is not None}
         options["threads"] = options.get("threads") or 1  # of a task: the cluster has a task for every core
         if "max_memory" in options:
             options["max_memory"] = parse_size(options["max_memory"])
         return cls(
-            given["model"],
+            params["model"],
             inputs,
             out,
-            load_model_rules(given["rules"], tagger, lenient=given["lenient"]),
-            _format(given["format"], inputs),
+            load_model_rules(params["rules"], tagger, lenient=params["lenient"]),
+            _format(params["format"], inputs),
             {name: getattr(value, "value", value) for name, value in options.items()},
-            dict(map(_setting, given["on_option"] or ())),
-            shows_progress(given["progress"]),
+            dict(map(_setting, params["on_option"] or ())),
+            shows_progress(params["progress"]),
         )
 
 
@@ -168,7 +168,7 @@ def _ray_cluster(on: str, actors: int) -> Iterator[None]:
 
 
 def _number(name: str, value: str) -> Any:
-    """A setting of Ray; numbers come as text."""
+    """Parse a setting of Ray; numbers come as text."""
     try:
         return _NUMBERS.get(name, str)(value)
     except ValueError:
@@ -182,7 +182,7 @@ _ENGINES: Mapping[str, Callable[[str, Job], RunResult]] = {
 
 
 def _explained(problem: Exception, what: str) -> BridleError:
-    """An error of Spark in one message: the last line that Python workers wrote, or Spark's own first line."""
+    """Return an error of Spark in one message: the last line of a Python worker, or Spark's own first line."""
     text = str(problem)
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     java = [line.removeprefix(": ") for line in lines if line.startswith(": ")]  # as Py4J puts it
@@ -193,7 +193,7 @@ def _explained(problem: Exception, what: str) -> BridleError:
 
 
 def _setting(text: str) -> tuple[str, str]:
-    """The name and the value of a setting."""
+    """Return the name and the value of a setting."""
     name, sign, value = text.partition("=")
     if not sign:
         wanted = "KEY=VALUE, such as spark.executor.memory=4g"
@@ -203,18 +203,18 @@ def _setting(text: str) -> tuple[str, str]:
 
 def _check_places(inputs: Sequence[str], out: str) -> None:
     """Refuse an output that would be read, and inputs that would be read twice."""
-    above = [str(one) for one in (PurePath(out), *PurePath(out).parents)]
-    bare = [one.rstrip("/") for one in inputs]
-    for k, one in enumerate(bare):
-        if f"{out}/".startswith(f"{one}/") or any(fnmatch(folder, one) for folder in above):
+    above = [str(path) for path in (PurePath(out), *PurePath(out).parents)]
+    bare = [path.rstrip("/") for path in inputs]
+    for k, path in enumerate(bare):
+        if f"{out}/".startswith(f"{path}/") or any(fnmatch(folder, path) for folder in above):
             wanted = "a folder outside of the input"
             raise FileError("the output would be read as input", got=f"-o {out}", wanted=wanted)
-        if any(f"{one}/".startswith(f"{other}/") for other in (*bare[:k], *bare[k + 1 :])):
-            raise FileError("an input is named twice", got=one, wanted="every input once")
+        if any(f"{path}/".startswith(f"{other}/") for other in (*bare[:k], *bare[k + 1 :])):
+            raise FileError("an input is named twice", got=path, wanted="every input once")
 
 
 def _format(name: str | None, inputs: Sequence[str]) -> str:
-    """The format of the inputs, as Spark calls it."""
+    """Return the format of the inputs, as Spark calls it."""
     if name is None:
         name = "jsonl" if any(re.search(r"\.jsonl?\b", path) or _has_lines(path) for path in inputs) else "parquet"
     if name not in _FORMATS:
@@ -223,5 +223,5 @@ def _format(name: str | None, inputs: Sequence[str]) -> str:
 
 
 def _has_lines(folder: str) -> bool:
-    """Does a folder on this machine hold JSON lines?"""
+    """Return True if a folder on this machine holds JSON lines."""
     return os.path.isdir(folder) and any(re.search(r"\.jsonl?\b", name) for name in os.listdir(folder))  # noqa: PTH112, PTH208

@@ -117,17 +117,17 @@ def decode(
     exit_by_status(Tally(status.total(), status))
 
 
-def agreed_labels(asked: tuple[str, ...] | None, found: tuple[str, ...] | None) -> tuple[str, ...]:
-    """The names of the columns: from the options or from the score file, which must agree."""
-    if asked is None and found is None:
+def agreed_labels(names: tuple[str, ...] | None, file_names: tuple[str, ...] | None) -> tuple[str, ...]:
+    """Return the names of the columns: from the options or from the score file, which must agree."""
+    if names is None and file_names is None:
         raise LabelError(
             "the score file does not name its labels", got="none in the score file", wanted="--labels or --labels-file"
         )
-    if asked is not None and found is not None and asked != found:
+    if names is not None and file_names is not None and names != file_names:
         raise LabelError(
             "--labels differs from the labels in the score file",
-            got=", ".join(found),
-            wanted=", ".join(asked),
+            got=", ".join(file_names),
+            wanted=", ".join(names),
             cause="Labels name the columns, so their order matters. Leave out --labels to use those of the file.",
         )
-    return asked or found or ()
+    return names or file_names or ()

@@ -217,7 +217,7 @@ class _WrongSequences:
 def _broken(
     pairs: list[Pair], rules: list[Path], tagger: Tagger | None, lenient: bool, threads: int
 ) -> list[RuleCount]:
-    """How many sequences break each rule: with gold labels, if all of them are known, and with predicted labels."""
+    """Count the sequences that break each rule, with gold labels, if all are known, and with predicted labels."""
     predicted = [list(b) for _, b in pairs]
     gold = {k: a.known_labels for k, (a, _) in enumerate(pairs) if None not in (a.labels or ())}
     names = [labels for labels in (*gold.values(), *predicted) if set(labels) != {UNANSWERED}]
@@ -323,7 +323,7 @@ class Comparison:
             warn(f"{relaxed:,} sequences cannot obey the hard rules; Bridle broke as few rules as possible")
 
     def _answer(self, example: Example) -> Sequence[str]:
-        """The predicted labels. A sequence without any, because no labelling was found, counts as wrong."""
+        """Return the predicted labels; a sequence without any counts as wrong."""
         labels = example.labels
         if labels is None or (len(labels) and set(labels) == {UNANSWERED}):
             self.unanswered += 1
@@ -332,7 +332,7 @@ class Comparison:
 
 
 def _name_options(predicted: Iterator[Example]) -> Iterator[Example]:
-    """The same sequences; errors that suggest an option name the one for the file of predictions."""
+    """Yield the sequences; errors that suggest an option name the option for the file of predictions."""
     try:
         yield from predicted
     except FileError as error:
@@ -354,7 +354,7 @@ def _is_standoff(name: str) -> bool:
 
 
 def _style(format: Format) -> Style:
-    """How a format with spans writes labels."""
+    """Return the style in which a format with spans writes labels."""
     return Style(format.scheme if isinstance(format, Standoff) and format.scheme != "IO" else None)
 
 
@@ -375,7 +375,7 @@ def _format_of(guess: Guess, gold: str, reader: Reader, overrides: Reader) -> tu
 
 
 def _laid_out(gold: Example, example: Example, format: Format) -> Example:
-    """A sequence of unnamed columns: as in the file of gold if it has as many columns, else the last are the labels."""
+    """Return a sequence of unnamed columns laid out as gold if it has as many columns; else the last are the labels."""
     last = [] if example.labels is None else [[UNANSWERED if y is None else y for y in example.labels]]
     cells = [*example.columns.values(), *last]
     names = list(vars(format).get("columns") or ()) if format.name == "conll" else []

@@ -178,12 +178,12 @@ def explain(
                 selected.lattices[0], selected.givens[0] if selected.givens else None
             )
             explanation.alternatives(k)
-        output.one(selected, explanation)
+        output.write_explanation(selected, explanation)
     with _busy(progress, "leaving out one rule at a time") as watch:
         effects = impact(
             selected.decoder, selected.lattices, selected.givens, gold=selected.gold, threads=threads, watch=watch
         )
-    output.many(selected, effects, _look(context, selected, effects))
+    output.write_effects(selected, effects, _look(context, selected, effects))
 
 
 # Options that some uses of the command do not have.
@@ -216,8 +216,8 @@ class _Output:
     svg: Path | None
     as_json: bool
 
-    def one(self, selected: SelectedSequences, explanation: Explanation) -> NoReturn:
-        """One sequence, explained."""
+    def write_explanation(self, selected: SelectedSequences, explanation: Explanation) -> NoReturn:
+        """Write the explanation of one sequence."""
         tokens, gold = selected.tokens[0], None if selected.gold is None else selected.gold[0]
         title = f"Why these labels: {selected.title(0)}"
         if self.html is not None:
@@ -238,8 +238,8 @@ class _Output:
             exit_with(f"{selected.where[0]}: {_clash(explanation)}", NO_ANSWER)
         raise typer.Exit
 
-    def many(self, selected: SelectedSequences, effects: Impact, look: str) -> NoReturn:
-        """A data set."""
+    def write_effects(self, selected: SelectedSequences, effects: Impact, look: str) -> NoReturn:
+        """Write the effect of rules on a data set."""
         if self.html is not None:
             page = impact_page(effects, selected.ids, title="Effect of the rules", below=selected.source, look=look)
             write_text(self.html, page.html() + "\n")
@@ -253,7 +253,7 @@ class _Output:
 
 @contextmanager
 def _console() -> Iterator[Console]:
-    """The console to print on; in a pipe, lines have no trailing blanks."""
+    """Yield the console to print on; in a pipe, lines have no trailing blanks."""
     console = Console()
     if console.is_terminal:
         yield console
@@ -269,7 +269,7 @@ def _clash(explanation: Explanation) -> str:
 
 
 def _look(context: typer.Context, selected: SelectedSequences, effects: Impact) -> str:
-    """The command that explains the most informative sequence; "" if rules changed none, or for stdin."""
+    """Return the command that explains the most informative sequence; "" if rules changed none, or for stdin."""
     telling = [*effects.helped[:1], *effects.hurt[:1], *effects.dearest[:1]]
     params: dict[str, Any] = context.params
     if not telling or "-" in (params["data"], params["scores"]):
@@ -293,7 +293,7 @@ def _look(context: typer.Context, selected: SelectedSequences, effects: Impact) 
 
 @contextmanager
 def _busy(asked: bool | None, doing: str) -> Iterator[Callable[[int, int], None] | None]:
-    """A progress bar with the function that updates it; without a terminal, a line that says what has begun."""
+    """Yield the function that updates a progress bar; without a terminal, print a line when work begins."""
     console = Console(stderr=True)
     if not shows_progress(asked):
         yield None
@@ -326,14 +326,14 @@ class SelectedSequences:
         return len(self.ids)
 
     def title(self, b: int) -> str:
-        """The name of a sequence in output for people."""
+        """Return the name of a sequence in output for people."""
         where = f" ({self.where[b]})" if self.where[b] else ""
         return f"{self.ids[b]}{where}"
 
 
 @dataclass
 class Selection:
-    """Which sequences to choose: one by its number or its id, a text, or all. Counts the sequences that it has seen."""
+    """The choice of a sequence by its number or its id, of a text, or of all sequences; counts the sequences seen."""
 
     sequence: int | None = None
     name: str | None = None
@@ -383,7 +383,7 @@ class Selection:
             )
 
     def means(self, name: Any) -> bool:
-        """Is the next sequence, which has this id, one of the chosen ones?"""
+        """Count the next sequence, which has this id, and return True if it is chosen."""
         number, self.count = self.count, self.count + 1
         if number and self.alone is not None and not self.single:
             wanted = "--sequence or --id as well"
@@ -401,11 +401,11 @@ class Selection:
 
     @property
     def single(self) -> bool:
-        """Do the options ask for a single sequence?"""
+        """True if the options select a single sequence."""
         return self.sequence is not None or self.name is not None
 
     def missing(self, source: str) -> FileError:
-        """The error for a source without the wanted sequence."""
+        """Return the error for a source without the wanted sequence."""
         if not self.count:
             return FileError("there are no sequences", got="an empty file", wanted="at least one", where=source)
         if self.sequence is not None:
@@ -497,7 +497,7 @@ def from_model(
 
 
 def _gold(examples: list[Example], known: Labels, source: str) -> list[list[str]] | None:
-    """The labels of the data, if all sequences have some. Prints a warning if labels are missing or unknown."""
+    """Return the labels of the data, if all sequences have some. Warns about missing or unknown labels."""
     gold = [e.known_labels for e in examples if e.labels is not None and None not in e.labels]
     if not gold:
         return None
@@ -511,7 +511,7 @@ def _gold(examples: list[Example], known: Labels, source: str) -> list[list[str]
 
 
 def _picked(examples: Iterable[Example], selection: Selection, bar: Callable[[], None]) -> Iterator[Example]:
-    """The chosen sequences."""
+    """Yield the chosen sequences."""
     for example in examples:
         if selection.count % 1000 == 0:
             bar()

@@ -85,7 +85,7 @@ def features(
 
 
 def _overview(as_json: bool) -> None:
-    """All functions and sets."""
+    """Print all functions and sets."""
     if as_json:
         functions = [
             {"name": f.name, "about": f.about, "of": f.of, "tokens": list(f.tokens), "values": list(f.values)}
@@ -97,7 +97,7 @@ def _overview(as_json: bool) -> None:
     show(_aligned([(f.name, _example(f), f.about) for f in FUNCTIONS.values()]))
     show(["", "Ready-made sets (bridle features NAME prints one):", ""])
     auto = ("auto", "one of these, chosen by the labels and columns of the training data (the default)")
-    show(_aligned([*((one.name, one.about) for one in FEATURE_SETS.values()), auto]))
+    show(_aligned([*((feature_set.name, feature_set.about) for feature_set in FEATURE_SETS.values()), auto]))
 
 
 def _example(function: Function) -> str:
@@ -112,20 +112,20 @@ def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
     return ["  " + "  ".join(row) for row in cells]
 
 
-def _as_dict(one: FeatureSet) -> dict[str, Any]:
-    return {"name": one.name, "about": one.about, "templates": one.templates.splitlines()}
+def _as_dict(feature_set: FeatureSet) -> dict[str, Any]:
+    return {"name": feature_set.name, "about": feature_set.about, "templates": feature_set.templates.splitlines()}
 
 
-def _set(one: FeatureSet, as_json: bool) -> None:
-    """A set, as a file of templates."""
+def _set(feature_set: FeatureSet, as_json: bool) -> None:
+    """Print a set as a file of templates."""
     if as_json:
-        typer.echo(json_line(_as_dict(one)))
+        typer.echo(json_line(_as_dict(feature_set)))
     else:
-        show_data(f"# {one.name}: {one.about}\n{one.templates}")
+        show_data(f"# {feature_set.name}: {feature_set.about}\n{feature_set.templates}")
 
 
 def _of_text(text: str | None, features: str | None, reader: Reader) -> tuple[Example, Templates]:
-    """A text as a sequence, and the templates to use."""
+    """Return a text as a sequence, and the templates to use."""
     example = text_example(text or "", reader)
     if features == "auto":
         raise FileError("--features auto needs labelled sequences", got="--text", wanted="--features SET")
@@ -133,7 +133,7 @@ def _of_text(text: str | None, features: str | None, reader: Reader) -> tuple[Ex
 
 
 def _of_data(path: str, features: str | None, number: int, reader: Reader) -> tuple[Example, Templates]:
-    """A sequence of a file, and the templates to use."""
+    """Return a sequence of a file, and the templates to use."""
     if path != "-" and not Path(path).exists() and path.isidentifier():
         near = nearest(path, FEATURE_SETS)
         raise FileError(
@@ -165,7 +165,7 @@ def _templates(features: str, example: Example) -> Templates:
 
 
 def _tokens(example: Example, templates: Templates, as_json: bool) -> None:
-    """The features of each token."""
+    """Print the features of each token."""
     features = token_features(templates, example.columns)
     tokens = list(map(str, example.tokens))
     if as_json:

@@ -220,9 +220,9 @@ def _summary(about: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for rule in about["rules"]:
         yield "rule", rule
     for part in ("data", "dev"):
-        if (found := about[part]) is not None:
-            files = ", ".join(str(one.get("file")) for one in found.get("files", ()) if isinstance(one, Mapping))
-            yield part, f"{files}: {_number(found, 'sequences')} sequences, {_number(found, 'tokens')} tokens"
+        if (content := about[part]) is not None:
+            files = ", ".join(str(file.get("file")) for file in content.get("files", ()) if isinstance(file, Mapping))
+            yield part, f"{files}: {_number(content, 'sequences')} sequences, {_number(content, 'tokens')} tokens"
     if (scores := about["scores"]) is not None:
         accuracy, f1 = _number(scores, "accuracy", ".2%"), _number(_mapping(scores, "segments"), "f1", ".2%")
         yield "scores", f"accuracy {accuracy}, F1 {f1} on dev, after iteration {_number(scores, 'iteration')}"

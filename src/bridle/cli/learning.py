@@ -276,7 +276,7 @@ def _trained(
     settings: dict[str, Any],
     progress: bool | None,
 ) -> Tagger:
-    """A model with the default settings of bridle train."""
+    """Train a model with the default settings of bridle train."""
     warn("no --model was given: training one on DATA first, with the default settings of bridle train")
     X, y, given = model_inputs(examples)
     print_feature_choice("auto", examples)
@@ -306,7 +306,7 @@ def _relative(
     settings: dict[str, Any],
     progress: bool | None,
 ) -> LearnedFile:
-    """Rules with penalties learned for a model."""
+    """Learn rules with penalties for a model."""
     X, y, given = model_inputs(examples)
     say = progress_printer(progress)
     fitted = fit_rules(
@@ -327,7 +327,7 @@ def _relative(
 
 
 def _deterministic(examples: list[Example], out: str, cutoff: int, as_json: bool) -> None:
-    """Rules about single tokens: contexts that nearly always have the same label."""
+    """Learn rules about single tokens: contexts that nearly always have the same label."""
     characters = "char" in examples[0].columns
     rules = DeterministicRules("characters" if characters else "words", cutoff=cutoff)
     rules.fit([list(e.tokens) for e in examples], gold_labels(examples))
@@ -348,7 +348,7 @@ def _joint(
     settings: dict[str, Any],
     watch: Callable[[Step], None],
 ) -> LearnedFile:
-    """The rules with penalties learned by decoding."""
+    """Return the rules with penalties learned by decoding."""
     learner = JointWeights([rule.rule for rule in learned.learned], tagger, start="penalties", **settings)
     X, y, given = model_inputs(examples)
     dev_inputs = None if dev is None else model_inputs(dev)

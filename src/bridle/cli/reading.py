@@ -52,7 +52,7 @@ class Reader:
         return read(path, self.format, **self.options)
 
     def read_as(self, format: str) -> Reader:
-        """The reader for further files, after a file with this format."""
+        """Return the reader for further files, after a file with this format."""
         return replace(self, format=format)
 
     @property
@@ -62,12 +62,12 @@ class Reader:
         return str(self.options.get("tokens", kind.tokens)) if kind is not None and kind.cuts else None
 
     def notes(self) -> dict[str, Any]:
-        """What a model records about its reader."""
+        """Return the facts that a model records about its reader."""
         return {"format": self.format, "options": dict(self.options)}
 
     @classmethod
     def noted(cls, notes: Mapping[str, Any], labels: Literal["there", "missing"] = "there") -> Reader:
-        """The reader of the training data of a model; a default one if the model does not record it.
+        """Return the reader of the training data of a model; a default one if the model does not record it.
 
         labels="missing": the reader for data without labels.
         """
@@ -81,14 +81,14 @@ class Reader:
         return cls(format, options).unlabelled() if labels == "missing" else cls(format, options)
 
     def unlabelled(self) -> Reader:
-        """The same, for data that may lack the column of the labels."""
+        """Return the reader for data that may lack the column of the labels."""
         named = {"conll": "columns", "conllu": "columns", "parquet": "label", "arrow": "label"}.get(str(self.format))
         if named is None or not self.options.get(named):
             return self
         return replace(self, options={**self.options, "unlabelled": "allow"})
 
     def settled(self, example: Example) -> Reader:
-        """The same with the columns of a file, which other files must then have too."""
+        """Return the reader with the columns of a file, which other files must then have too."""
         if self.format != "conll" or self.options.get("columns") is not None:
             return self
         names, label = list(example.columns), self.options.get("label", -1)
@@ -101,7 +101,7 @@ class Reader:
 def make_reader(
     format: str | None, columns: str | None, label: str | None, options: list[str] | None, before: Reader | None = None
 ) -> Reader:
-    """The reader that the options ask for; other settings are those of `before`."""
+    """Return the reader that the options ask for; other settings are those of `before`."""
     settings: dict[str, Any] = {}
     if columns is not None:
         settings["columns"] = [name.strip() for name in columns.split(",")]
@@ -150,7 +150,7 @@ def _value(text: str) -> str | int | None:
 
 
 def source_name(path: str) -> str:
-    """The name of a file in messages."""
+    """Return the name of a file in messages."""
     return "<stdin>" if path == "-" else path
 
 
@@ -185,12 +185,12 @@ def model_inputs(examples: Sequence[Example]) -> tuple[list[Any], list[list[Any]
 
 
 def rule_inputs(example: Example) -> dict[str, Any]:
-    """What rules may refer to: the columns of a sequence, its tokens and its given values."""
+    """Return the values that rules may refer to: the columns of a sequence, its tokens and its given values."""
     return {**example.columns, "tokens": list(example.tokens), **example.given}
 
 
 def gold_labels(examples: Sequence[Example]) -> list[list[str]]:
-    """The labels of sequences that `read_all` has read without gaps."""
+    """Return the labels of sequences that `read_all` has read without gaps."""
     return [example.known_labels for example in examples]
 
 
@@ -209,13 +209,13 @@ def make_labels(names: tuple[str, ...], scheme: OptionScheme) -> Labels:
 
 
 def labels_in(gold: Iterable[Iterable[str | None]], scheme: str | None, extra: Iterable[str] = ()) -> Labels:
-    """The labels of data, missing ones aside; scheme "auto": the one that they look like."""
+    """Return the labels of data, missing ones aside; scheme "auto": the one that they look like."""
     names = sorted({name for name in (*chain.from_iterable(gold), *extra) if name is not None})
     return Labels(names, cast(Scheme | None, scheme_of(names) if scheme == "auto" else scheme))
 
 
 def load_rules(paths: Sequence[Path] | None, labels: Labels | None, *, lenient: bool = False) -> list[Rule]:
-    """The rules of all files. One error lists all unknown labels with their lines.
+    """Load the rules of all files. One error lists all unknown labels with their lines.
 
     labels: None if they are not known yet, but other mistakes should be reported before the data is read.
     lenient: leave out rules about unknown labels, with a warning; the command then ends with exit code 1.
@@ -224,7 +224,7 @@ def load_rules(paths: Sequence[Path] | None, labels: Labels | None, *, lenient: 
 
 
 def load_model_rules(paths: Sequence[Path] | None, model: Tagger, *, lenient: bool = False) -> list[Rule]:
-    """The rules of all files for a model; a warning if some were priced for another one."""
+    """Load the rules of all files for a model, with a warning if some were priced for another one."""
     loaded = read_files(paths or ())
     rules = [line.rule for line in checked_lines(loaded, model.labels_, lenient=lenient)]
     for file, other in loaded.priced_for.items():
@@ -237,7 +237,7 @@ def load_model_rules(paths: Sequence[Path] | None, model: Tagger, *, lenient: bo
 
 
 def checked_lines(loaded: Loaded, labels: Labels | None, *, lenient: bool = False) -> list[Line]:
-    """The rules that were read. Rules about unknown labels are an error or, if lenient, left out."""
+    """Return the rules that were read. Rules about unknown labels are an error or, if lenient, left out."""
     lines = loaded.check()
     if labels is None:
         return lines
@@ -266,12 +266,12 @@ def warn_unknown_labels(gold: Iterable[str | None], known: Labels) -> None:
     """Warn about gold labels that the model does not have."""
     if strange := sorted({name for name in gold if name is not None}.difference(known)):
         more = f" and {len(strange) - 10} more" if len(strange) > 10 else ""
-        told = ", ".join(strange[:10]) + more
-        warn(f"the data has labels that the model does not know: {told}")
+        names = ", ".join(strange[:10]) + more
+        warn(f"the data has labels that the model does not know: {names}")
 
 
 def file_groups(examples: Sequence[Example], hold_out: HoldOut) -> list[str] | None:
-    """What is held out together: the sequences of a file; None: each sequence separately."""
+    """Return the groups that are held out together: the sequences of a file; None: each sequence separately."""
     if hold_out is HoldOut.SEQUENCES:
         return None
     files = [example.where.rpartition(":")[0] or example.where for example in examples]
@@ -368,29 +368,29 @@ class ModelReader(Reader):
         return opened_chosen(path, self._chosen, self.format)
 
     def read_as(self, format: str) -> Reader:
-        """The format of each file is detected separately."""
+        """Return the reader for further files, after a file with this format."""
         return self
 
     def _chosen(self, guess: Guess) -> tuple[str, dict[str, Any]]:
-        """The format of a file, and its options.
+        """Return the format of a file, and its options.
 
         Warns once if text is split into tokens in a way that the training data does not determine.
         """
         if self.format is None and guess.format is None and guess.error is not None:
             raise guess.error
-        found: Reader = self
+        reader: Reader = self
         if guess.format not in (None, self.format) and (self.format is None or self._is_other(guess)):
             cut = make_reader(guess.format, None, None, None, Reader(self.format, self.options)).options
-            found = Reader(guess.format, {**cut, **self.asked.options})
-            found = found.unlabelled() if self.labels == "missing" else found
-            how = found.tokens
+            reader = Reader(guess.format, {**cut, **self.asked.options})
+            reader = reader.unlabelled() if self.labels == "missing" else reader
+            how = reader.tokens
             if how is not None and self.tokens is None and "tokens" not in self.asked.options and how not in self.cuts:
                 self.cuts.append(how)
                 warn(f"text is split at {how}; pass --option tokens=NAME if the training data was split in another way")
-        return str(found.format), found.options
+        return str(reader.format), reader.options
 
     def _is_other(self, guess: Guess) -> bool:
-        """Does a file clearly have another format than the training data?"""
+        """Return True if a file clearly has another format than the training data."""
         if not guess.sure or guess.format is None or self.format is None:
             return False
         if issubclass(format_kind(guess.format), format_kind(self.format)):  # CoNLL-U is CoNLL too
@@ -400,7 +400,7 @@ class ModelReader(Reader):
         return not (bare and issubclass(format_kind(self.format), Standoff))
 
     def _fitted(self, examples: Iterator[Example], format: str) -> Iterator[Example]:
-        """The same sequences, with the names that the model has for their columns."""
+        """Yield the sequences with the names that the model has for their columns."""
         try:
             first = next(examples, None)
         except FileError as error:
@@ -419,7 +419,7 @@ class ModelReader(Reader):
             yield replace(example, columns={names[0]: example.tokens, **dict(list(example.columns.items())[1:])})
 
     def doubted(self, error: FileError, format: str) -> FileError:
-        """An error of the first sequence of a file whose format was detected: perhaps it has another one."""
+        """Return an error of the first sequence of a file with advice, if the format of the file was detected."""
         if self.asked.format is None and (error.argument is None or error.argument.name not in ("format", "columns")):
             advice = f"It was read as {format}; if it is not, pass --format text, --format conll, ..."
             error.cause = advice if error.cause is None else f"{error.cause} {advice}"
@@ -434,7 +434,7 @@ def make_model_reader(
     options: list[str] | None,
     labels: Literal["there", "missing"] = "there",
 ) -> ModelReader:
-    """How to read data for a model: as the options say, and otherwise in the same way as the training data.
+    """Return the reader of data for a model: as the options say, and otherwise as the training data was read.
 
     labels="missing": the data may have no labels.
     """

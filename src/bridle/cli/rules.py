@@ -184,13 +184,13 @@ def rules_show(
             show_data(f"{text}  # {line.comment}" if line.comment else text)
 
 
-def _table(found: list[Finding]) -> Table:
+def _table(findings: list[Finding]) -> Table:
     table = Table(box=box.SIMPLE, show_edge=False, pad_edge=False)
-    several = len({f.file for f in found if f.line}) > 1
+    several = len({f.file for f in findings if f.line}) > 1
     for head in (*(["file"] * several), "line", "level", "code", "message"):
         table.add_column(head, justify="right" if head == "line" else "left", no_wrap=head not in ("file", "message"))
     colour = {"error": "bold red", "warning": "yellow", "info": "cyan"}
-    for f in found:
+    for f in findings:
         file = [Text(visible(f.file if f.line else ""))] * several
         table.add_row(*file, str(f.line or ""), Text(f.level, style=colour[f.level]), f.code, Text(visible(f.message)))
     return table
@@ -367,12 +367,12 @@ def run_cases(
 
 
 def any_failed(outcomes: Outcomes) -> bool:
-    """Did a test case fail?"""
-    return any(not one.passed for one in outcomes or ())
+    """Return True if a test case failed."""
+    return any(not outcome.passed for outcome in outcomes or ())
 
 
 def examples_json(loaded: Loaded, outcomes: Outcomes) -> list[dict[str, Any]] | None:
-    """The test cases for JSON; None if they were not run."""
+    """Return the test cases for JSON; None if they were not run."""
     if outcomes is None:
         return None
     return [
@@ -380,13 +380,13 @@ def examples_json(loaded: Loaded, outcomes: Outcomes) -> list[dict[str, Any]] | 
             "file": line.file,
             "line": line.number,
             "example": str(line.example),
-            "passed": one.passed,
-            "message": one.message,
-            "tokens": one.tokens,
-            "labels": one.labels,
-            "wrong": one.wrong,
+            "passed": outcome.passed,
+            "message": outcome.message,
+            "tokens": outcome.tokens,
+            "labels": outcome.labels,
+            "wrong": outcome.wrong,
         }
-        for line, one in zip(loaded.examples, outcomes, strict=True)
+        for line, outcome in zip(loaded.examples, outcomes, strict=True)
     ]
 
 
@@ -401,10 +401,10 @@ def print_cases(loaded: Loaded, outcomes: Outcomes, *, as_json: bool = False) ->
             show(["", f"{_cases(count)} not run: pass --model"])
         return
     console = Console(highlight=False)
-    failed = [(line, one) for line, one in zip(loaded.examples, outcomes, strict=True) if not one.passed]
-    for line, one in failed:
+    failed = [(line, outcome) for line, outcome in zip(loaded.examples, outcomes, strict=True) if not outcome.passed]
+    for line, outcome in failed:
         head = Text.assemble(("failed", "bold red"), visible(f" {line.where}: {line.example}"))
-        console.print(head, Text(visible(f"       {one.message}")), sep="\n", soft_wrap=True)
+        console.print(head, Text(visible(f"       {outcome.message}")), sep="\n", soft_wrap=True)
     if count:
         passed, lost = f"{count - len(failed)} passed", f"{len(failed)} failed"
         colour = "bold red" if failed else "default"

@@ -224,7 +224,7 @@ def _examples(
     label: str | None,
     option: list[str] | None,
 ) -> list[Example]:
-    """The sequences that the page shows."""
+    """Return the sequences that the page shows."""
     if data is None:
         return []
     with make_model_reader(tagger, format, columns, label, option, labels="missing").open(data) as examples:
@@ -258,7 +258,7 @@ def _service(
 
 
 def is_loopback(host: str) -> bool:
-    """Does an address only reach this machine?
+    """Return True if an address only reaches this machine.
 
     >>> [is_loopback(host) for host in ("127.0.0.1", "::1", "localhost", "0.0.0.0", "example.org")]
     [True, True, True, False, False]

@@ -94,7 +94,7 @@ def split(
             raise FileError("this file would be overwritten", got=f"-o {out}", wanted=wanted, where=str(place))
     files, reader = _read(make_reader(format, columns, label, option), data)
     lines = _lines(files, reader)
-    examples = [example for _, found in files for example in found]
+    examples = [example for _, examples_of_file in files for example in examples_of_file]
     groups = _groups(files, by, lines)
     parts = split_indices(
         examples, shares, seed=seed, groups=groups, stratify=stratify.value, duplicates=duplicates.value
@@ -143,7 +143,7 @@ def _shares(into: str) -> dict[str, float]:
 
 
 def _read(reader: Reader, paths: list[str]) -> tuple[list[tuple[str, list[Example]]], Reader]:
-    """The sequences of each file, and the reader with their format."""
+    """Return the sequences of each file, and the reader with their format."""
     files: list[tuple[str, list[Example]]] = []
     for path in paths:
         if path == "-":
@@ -160,7 +160,7 @@ def _read(reader: Reader, paths: list[str]) -> tuple[list[tuple[str, list[Exampl
 
 
 def _suffix(path: str) -> str:
-    """The suffix of a file, including .gz.
+    """Return the suffix of a file, including .gz.
 
     >>> _suffix("all.conll.gz"), _suffix("v1.2/all")
     ('.conll.gz', '')
@@ -170,13 +170,13 @@ def _suffix(path: str) -> str:
 
 
 def _lines(files: list[tuple[str, list[Example]]], reader: Reader) -> list[list[str]] | None:
-    """The lines of each sequence, unchanged; None if the format does not separate sequences by lines."""
+    """Return the lines of each sequence, unchanged; None if the format does not separate sequences by lines."""
     parts = [lines_of(path, str(reader.format), reader.options, examples) for path, examples in files]
     return None if any(part is None for part in parts) else [lines for part in parts for lines in part or ()]
 
 
 def _groups(files: list[tuple[str, list[Example]]], by: str, lines: list[list[str]] | None) -> list[Any] | None:
-    """The groups of sequences that stay in one part, as --by says."""
+    """Return the groups of sequences that stay in one part, as --by says."""
     of_file = [path for path, its in files for _ in its]
     if by == "sequences":
         return None
@@ -205,8 +205,8 @@ def _counts(examples: list[Example]) -> dict[str, Any]:
 
 def _table(counted: dict[str, dict[str, Any]]) -> list[str]:
     """Counts of each part, a row for each label."""
-    names = sorted(set().union(*(one["labels"] for one in counted.values())))
+    names = sorted(set().union(*(part["labels"] for part in counted.values())))
     body = [["", *counted]]
-    body += [[what, *(f"{one[what]:,}" for one in counted.values())] for what in ("sequences", "tokens")]
-    body += [[name, *(f"{one['labels'].get(name, 0):,}" for one in counted.values())] for name in names]
+    body += [[name, *(f"{part[name]:,}" for part in counted.values())] for name in ("sequences", "tokens")]
+    body += [[name, *(f"{part['labels'].get(name, 0):,}" for part in counted.values())] for name in names]
     return aligned(body)

@@ -305,7 +305,7 @@ def tag(
 
 
 def _output_format(run: Run, to: str | None, out: str | None, options: list[str] | None, scores: bool) -> Format:
-    """The format of the output: what is asked for, what the name of the file says, or that of the input."""
+    """Return the format of the output: of the options, of the name of the file, or that of the input."""
     tagger = run.tagger
     if to is None and not scores and out not in (None, "-") and has_suffix(str(out)):
         with suppress(FileError):  # several formats share the suffix
@@ -360,11 +360,11 @@ class _Shown:
         return 0 if self.progress is None else int(self.progress.share * self.total)
 
     def note(self) -> str:
-        """The rate."""
+        """Return the rate."""
         return "" if self.progress is None else f"{self.progress.rate:,.0f} tokens/s"
 
     def finish(self) -> None:
-        """Print a line of JSON, if that is asked for."""
+        """Print a line of JSON, with --json-progress."""
         if self.as_json and self.progress is not None:
             facts = asdict(self.progress).items()
             print_stderr(json_line({key: round(x, 4) if isinstance(x, float) else x for key, x in facts}))

@@ -57,7 +57,7 @@ class Learner(StrEnum):
 
 
 def make_model(learner: Learner, common: dict[str, Any], specific: dict[str, Any], rules: list[Rule]) -> Tagger:
-    """The model that the options ask for. Options that have no effect on it are errors."""
+    """Return the model for the options. Options that have no effect on it are errors."""
     local = learner in (Learner.LOCAL, Learner.WINNOW)
     takes = _OF_CRF if learner is Learner.CRF else {"margin", "average"} if local else {"average"}
     if other := sorted(set(specific) - takes):
@@ -71,7 +71,7 @@ def make_model(learner: Learner, common: dict[str, Any], specific: dict[str, Any
 
 
 def parse_strength(name: str, text: str | None) -> float | str | None:
-    """A strength of regularisation: a number, or auto."""
+    """Parse a strength of regularisation: a number, or auto."""
     if text is None or text == "auto":
         return text
     try:
@@ -81,7 +81,7 @@ def parse_strength(name: str, text: str | None) -> float | str | None:
 
 
 def features_for(features: str, examples: Sequence[Example]) -> str | list[str]:
-    """What --features asks for: "auto", or the templates of a set or of a file."""
+    """Return the features that a model takes: "auto", or the templates of a set or of a file."""
     return features if features == "auto" else str(load_templates(features, list(examples[0].columns))).splitlines()
 
 
@@ -95,7 +95,7 @@ def print_feature_choice(features: str, examples: Sequence[Example]) -> None:
 
 
 def load_templates(features: str, columns: list[str]) -> Templates:
-    """The templates of a set, of a file, or of the text itself. They must match the columns of the data."""
+    """Return the templates of a set, of a file, or of the text itself; they must match the columns of the data."""
     if features in SETS or "[" in features:
         where, text = None, SETS.get(features, features)
     elif not os.path.exists(features) and features.isidentifier():  # noqa: PTH110  (it may be too long for a path)
@@ -118,7 +118,7 @@ def load_templates(features: str, columns: list[str]) -> Templates:
 
 
 def _line_with(place: str, text: str) -> int:
-    """The number of the first line of templates that contains a place."""
+    """Return the number of the first line of templates that contains a place."""
     lines = (line.replace("[+", "[").split() for line in text.splitlines())
     return next(number for number, words in enumerate(lines, start=1) if place in words)
 
@@ -176,7 +176,7 @@ def warn_missing_labels(examples: list[Example]) -> None:
 
 
 def trial_printer(progress: bool | None) -> Callable[[Trial], None]:
-    """A function that prints the scores of c1 and c2, if progress is shown."""
+    """Return a function that prints the scores of c1 and c2, if progress is shown."""
     say = progress_printer(progress)
 
     def watch(trial: Trial) -> None:
@@ -187,7 +187,7 @@ def trial_printer(progress: bool | None) -> Callable[[Trial], None]:
 
 
 def progress_printer(progress: bool | None) -> Callable[[str], None]:
-    """A function that prints on stderr what is being done, if progress is shown."""
+    """Return a function that prints on stderr what is being done, if progress is shown."""
 
     def say(text: str) -> None:
         if shows_progress(progress):
@@ -229,7 +229,7 @@ def score_dev(
 
 
 def summary(model: Tagger) -> str:
-    """A summary of training, in one line."""
+    """Return a summary of training, in one line."""
     progress = model.progress_
     parts = [
         f"{len(model.labels_)} labels, {model.n_weights_:,} weights",
@@ -257,7 +257,7 @@ def dev_summary(scores: Mapping[str, Any]) -> str:
 
 @contextmanager
 def _watching(progress: bool | None, log: str | None) -> Iterator[Any]:
-    """The function to call after each iteration: it updates a bar on a terminal, or prints lines, and writes a log."""
+    """Yield the function to call after each iteration: it updates a bar, or prints lines, and writes a log."""
     visible = shows_progress(progress)
     parts = ("training", BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[now]}"), TimeRemainingColumn())
     bar = Progress(*parts, console=Console(stderr=True)) if visible and on_terminal(sys.stderr) else None
@@ -294,7 +294,7 @@ _SEARCHED = (*RANGES, "features")
 
 
 def parse_grid(options: list[str], columns: list[str]) -> dict[str, list[Any]]:
-    """The values to try for each setting: NAME,NAME tries the usual values, NAME=VALUE,VALUE the given ones."""
+    """Parse --search: NAME,NAME tries the usual values of settings, NAME=VALUE,VALUE the given ones."""
     grid: dict[str, list[Any]] = {}
     for option in options:
         name, given, values = (part.strip() for part in option.partition("="))
@@ -322,7 +322,7 @@ def _value(name: str, text: str, columns: list[str]) -> Any:
 
 
 def _usual(name: str, columns: list[str]) -> list[Any]:
-    """The usual values of a setting; for features, the sets that need only columns of the data."""
+    """Return the usual values of a setting; for features, the sets that need only columns of the data."""
     if name != "features":
         return RANGES[name]
     values = []
