@@ -27,7 +27,6 @@ from bridle.cli.options import (
     ThreadsOption,
 )
 from bridle.cli.reading import (
-    Reader,
     labels_in,
     load_model_rules,
     load_rules,
@@ -43,6 +42,7 @@ from bridle.data import Example, Examples
 from bridle.data.base import Format, format_named
 from bridle.data.files import Guess, read_chosen
 from bridle.data.pairing import CHARACTERS, Style, carried_over, check_tokens, paired
+from bridle.data.reader import Reader
 from bridle.data.standoff import Standoff
 from bridle.errors import Argument, FileError
 from bridle.learn.evidence import violations

@@ -49,7 +49,6 @@ from bridle.cli.options import (
     parse_size,
 )
 from bridle.cli.reading import (
-    Reader,
     announce_keyboard,
     label_names,
     load_rules,
@@ -62,6 +61,7 @@ from bridle.cli.reading import (
     warn_unknown_labels,
 )
 from bridle.data import Example, open_scores
+from bridle.data.reader import Reader
 from bridle.decoding.decoder import Decoder
 from bridle.errors import BridleError, FileError, LabelError
 from bridle.explain import Explanation

@@ -19,8 +19,8 @@ from bridle.features.sets import MOST
 from bridle.features.templates import nearest
 
 if TYPE_CHECKING:
-    from bridle.cli.reading import Reader
     from bridle.data import Example
+    from bridle.data.reader import Reader
     from bridle.features import Templates
 
 _WIDTH = 100  # of printed text that can be wrapped

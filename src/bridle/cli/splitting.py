@@ -13,11 +13,13 @@ import typer
 
 from bridle.cli.base import Command, app, check_writable, json_line, refuse_overwrite, show, warn
 from bridle.cli.options import ColumnsOption, FormatOption, FormatOptions, JsonOption, LabelOption, SeedOption
-from bridle.cli.reading import Reader, make_reader
+from bridle.cli.reading import make_reader
 from bridle.data import Example, split_indices, write
 from bridle.data.base import save_lines
 from bridle.data.conll import DOCSTART
-from bridle.data.splitting import documents_of, duplicates_across, lines_of
+from bridle.data.reader import Reader
+from bridle.data.splitting import duplicates_across
+from bridle.data.verbatim import documents_of, lines_of
 from bridle.errors import FileError
 from bridle.report.text import aligned
 

@@ -45,9 +45,10 @@ from bridle.cli.options import (
     TimeLimitOption,
     parse_size,
 )
-from bridle.cli.reading import Reader, load_model_rules, make_model_reader, parse_format_options
+from bridle.cli.reading import announce_keyboard, load_model_rules, make_model_reader, parse_format_options
 from bridle.data.base import Format, format_guessed, format_named, has_suffix
-from bridle.data.files import check_places, files
+from bridle.data.inputs import check_places, files
+from bridle.data.reader import Reader
 from bridle.data.standoff import Standoff
 from bridle.decoding.decoder import Decoder
 from bridle.decoding.problem import MOST_MEMORY
@@ -259,6 +260,8 @@ def tag(
     refuse_overwrite(out, model, *(rules or ()), *paths)
     tagger = load(model)
     reader = make_model_reader(tagger, format, columns, label, option, "missing")
+    if "-" in paths:
+        announce_keyboard()
     settings: dict[str, Any] = {
         "engine": engine,
         "time_limit": time_limit,
@@ -266,7 +269,7 @@ def tag(
         "on_infeasible": on_infeasible.value,
     }
     best, size = k or 1, None if shard_size is None else _shard_size(shard_size)
-    shows_progress = _Shown(json_progress) if json_progress or shows_bar(progress, out) else None
+    progress_view = _ProgressView(json_progress) if json_progress or shows_bar(progress, out) else None
     run = Run(
         tagger,
         Decoder(tagger.labels_, load_model_rules(rules, tagger, lenient=lenient) if rules else (), **settings),
@@ -281,10 +284,10 @@ def tag(
         else "raise",
         threads=threads,
         memory=MEMORY if memory is None else parse_size(memory, "memory"),
-        progress=shows_progress,
+        progress=progress_view,
     )
     result = None
-    with nullcontext() if shows_progress is None else shows_progress.showing(progress, out):
+    with nullcontext() if progress_view is None else progress_view.showing(progress, out):
         if shards:
             shape = shard_format("jsonl" if as_json else to, str(out), run)
             check_places(named, str(out), f"part-00000.{shape.name}")
@@ -330,7 +333,7 @@ def _output_format(run: Run, to: str | None, out: str | None, options: list[str]
     return replace(shape, scheme=tagger.labels_.scheme or "IO") if isinstance(shape, Standoff) else shape
 
 
-class _Shown:
+class _ProgressView:
     """Shows the progress of a run: in a bar, or as lines of JSON."""
 
     total = 1000
