@@ -18,8 +18,7 @@ from bridle.data import Example, split_indices, write
 from bridle.data.base import save_lines
 from bridle.data.conll import DOCSTART
 from bridle.data.reader import Reader
-from bridle.data.splitting import duplicates_across
-from bridle.data.verbatim import documents_of, lines_of
+from bridle.data.splitting import documents_of, duplicates_across, lines_of
 from bridle.errors import FileError
 from bridle.report.text import aligned
 

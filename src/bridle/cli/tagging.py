@@ -47,7 +47,7 @@ from bridle.cli.options import (
 )
 from bridle.cli.reading import announce_keyboard, load_model_rules, make_model_reader, parse_format_options
 from bridle.data.base import Format, format_guessed, format_named, has_suffix
-from bridle.data.inputs import check_places, files
+from bridle.data.files import check_places, files
 from bridle.data.reader import Reader
 from bridle.data.standoff import Standoff
 from bridle.decoding.decoder import Decoder

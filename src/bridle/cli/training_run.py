@@ -23,7 +23,7 @@ from bridle.data import Example, Lines
 from bridle.errors import BridleError, FeatureError, FileError, LabelError, ModelError
 from bridle.extras import needed
 from bridle.features import SETS, Templates, choose_features
-from bridle.features.names import no_such_set
+from bridle.features.templates import no_such_set
 from bridle.learn.pricing import cross_fitted
 from bridle.models import (
     CRF,

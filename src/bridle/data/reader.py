@@ -8,7 +8,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal
 
 from bridle.data.base import Format, format_kind, lacks_column
-from bridle.data.conllu import NAMES
+from bridle.data.conll import NAMES
 from bridle.data.examples import Example, Examples
 from bridle.data.files import Guess, opened, opened_chosen, read, read_chosen
 from bridle.data.source import Source
@@ -133,9 +133,7 @@ class ModelReader(Reader):
             how = reader.tokens
             if how is not None and self.tokens is None and "tokens" not in self.asked.options and how not in self.cuts:
                 self.cuts.append(how)
-                self.warn(
-                    f"text is split at {how}; pass --option tokens=NAME if the training data was split in another way"
-                )
+                self.warn_split(how)
         return str(reader.format), reader.options
 
     def _is_other(self, guess: Guess) -> bool:
