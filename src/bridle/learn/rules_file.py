@@ -10,11 +10,11 @@ from typing import Any
 
 from bridle.atomic import replacing
 from bridle.errors import FileError
+from bridle.extras import versions
 from bridle.learn.evidence import Learned, penalty_of, priced
 from bridle.learn.fitted import FittedRules
 from bridle.learn.relational import RelationalRules
 from bridle.learn.tuned import TunedRule, TunedRules
-from bridle.report.tables import versions
 from bridle.rules.loading import Line, Loaded
 from bridle.rules.text import included_by
 
@@ -103,7 +103,7 @@ def tuned_lines(loaded: Loaded, read: list[Line], tuned: TunedRules, data: list[
         where = f"{tuned.sequences:,} sequences in {tuned.folds} folds"
         yield f"# priced for model {tuned.fingerprint} on {where}; all right, against no rules: {tuned.gains['tuned']}"
     rows: _Rows = {(line.file, line.number): (line, None) for line in loaded.lines}
-    rows |= {(line.file, line.number): (line, rule) for line, rule in zip(read, tuned.found, strict=True)}
+    rows |= {(line.file, line.number): (line, rule) for line, rule in zip(read, tuned.tuned, strict=True)}
     included = set(loaded.includes.values())
     files = [file for file in loaded.texts if file not in included]
     for file in files:

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from bridle.atomic import write_text
 from bridle.errors import FileError, shown
+from bridle.extras import versions
 from bridle.models.checks import count_of_threads, jsonable
 from bridle.models.crf import CRF
 from bridle.models.tagger import Tagger
 from bridle.models.training import Progress
 from bridle.report import Scores
-from bridle.report.tables import versions
 from bridle.rules.loading import read_text
 
 if TYPE_CHECKING:
