@@ -115,7 +115,7 @@ def summary() -> str:
 
 
 def demonstration() -> str:
-    return demo.page(demo.tell())
+    return demo.page(demo.run())
 
 
 PAGES: dict[str, tuple[Callable[[], str], list[str]]] = {
