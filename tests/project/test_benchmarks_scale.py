@@ -60,13 +60,13 @@ RATES = st.floats(1e3, 1e7)
 
 
 @settings(max_examples=40)
-@given(one=RATES, gain=st.floats(1.0, 2.0), loss=st.floats(0.5, 1.0), limit=RATES, cores=st.integers(2, 200))
+@given(rate=RATES, gain=st.floats(1.0, 2.0), loss=st.floats(0.5, 1.0), limit=RATES, cores=st.integers(2, 200))
 def test_the_model_goes_through_what_was_measured(
-    item: float, gain: float, loss: float, limit: float, cores: int
+    rate: float, gain: float, loss: float, limit: float, cores: int
 ) -> None:
-    two = gain * item
-    result = costs.Costs(1.0, item, two, loss * two, limit)
-    assert (result.process_rate(1), result.thread_rate(1)) == (item, item)
+    two = gain * rate
+    result = costs.Costs(1.0, rate, two, loss * two, limit)
+    assert (result.process_rate(1), result.thread_rate(1)) == (rate, rate)
     assert result.process_rate(2) == pytest.approx(two)
     assert result.thread_rate(2) == pytest.approx(loss * two)
     assert result.thread_rate(cores) <= result.thread_rate(cores + 1)
