@@ -29,7 +29,7 @@ help:
 	@echo "make test-explorer  test the explorer in a browser (Chromium), and the HTTP service against its OpenAPI description"
 	@echo "make coverage    run the fast tests and measure coverage; fails below the minimum in pyproject.toml"
 	@echo "make check       run lint, types, stub-check, test-tiers and sanitize"
-	@echo "make lint        run ruff, clang-format, codespell, the prose linter and tsc, and validate the workflows; changes nothing"
+	@echo "make lint        run ruff, clang-format, clang-tidy, codespell, the prose linter and tsc, and validate the workflows; changes nothing"
 	@echo "make format      format the code with ruff and clang-format"
 	@echo "make types       run mypy --strict"
 	@echo "make stub        write $(STUB) again, after a change of cpp/border"
@@ -163,10 +163,12 @@ else echo "bridle: there is no npm, so the explorer's JavaScript is not checked 
 endef
 
 CPP := $(wildcard cpp/*/* fuzz/*.cpp fuzz/*.h) benchmarks/peak.cpp
+TIDY := $(wildcard $(addprefix cpp/,$(addsuffix /*.cpp,search learn text spans)))  # the kernels: the rest would take minutes
 lint: $(VENV)/.check
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check --quiet .
 	$(BIN)/clang-format --dry-run -Werror $(CPP)
+	@printf '%s\n' $(TIDY) | xargs -P 2 -n 4 sh -c '$(BIN)/clang-tidy --quiet "$$@" -- -std=c++20 -Icpp 2>/dev/null' clang-tidy
 	$(BIN)/codespell
 	$(BIN)/python tools/prose.py
 	$(BIN)/check-jsonschema --quiet --builtin-schema vendor.github-workflows $(wildcard .github/workflows/*.yml)

@@ -16,7 +16,7 @@ class Bytes {
     int below(int n) { return next() % n; }
     bool coin() { return next() & 1; }
     std::string_view rest() {
-        const std::string_view all(reinterpret_cast<const char*>(at_), static_cast<size_t>(end_ - at_));
+        const std::string_view all(reinterpret_cast<const char*>(at_), size_t(end_ - at_));
         at_ = end_;
         return all;
     }

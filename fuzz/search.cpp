@@ -36,7 +36,7 @@ std::vector<double> mask_of(Bytes& bytes, size_t count) {  // often none
 
 CountingAutomaton any_automaton(Bytes& bytes, int m) {
     CountingAutomaton a{1 + bytes.below(2), 1 + bytes.below(4), 1 + bytes.below(m), {}, {}, {}, 0, 0, {}, {}, {}};
-    for (int y = 0; y < m; ++y) a.class_of.push_back(static_cast<uint16_t>(y < a.classes ? y : bytes.below(a.classes)));
+    for (int y = 0; y < m; ++y) a.class_of.push_back(uint16_t(y < a.classes ? y : bytes.below(a.classes)));
     for (int c = 0; c < a.marks * a.states * a.classes; ++c)
         a.moves.push_back({bytes.below(a.states), std::max(0, bytes.below(5) - 2)});
     for (int s = 0; s < a.states; ++s) a.final.push_back(std::max(0, bytes.below(4) - 2));
@@ -70,10 +70,9 @@ struct Fuzzed {
     explicit Fuzzed(Bytes& bytes)
         : n(bytes.below(6)),
           m(1 + bytes.below(4)),
-          unary(scores_of(bytes, static_cast<size_t>(n) * m)),
-          rules(m, mask_of(bytes, static_cast<size_t>(m) * m), std::vector<double>(), mask_of(bytes, m),
-                mask_of(bytes, m)) {
-        const size_t square = static_cast<size_t>(m) * m;
+          unary(scores_of(bytes, size_t(n) * m)),
+          rules(m, mask_of(bytes, size_t(m) * m), std::vector<double>(), mask_of(bytes, m), mask_of(bytes, m)) {
+        const size_t square = size_t(m) * m;
         const int tables = bytes.below(3);  // none, one, one per step
         if (tables) pairwise = scores_of(bytes, tables == 1 ? square : square * std::max(n - 1, 0) + 1);
         if (bytes.coin()) start = scores_of(bytes, m);
@@ -86,7 +85,7 @@ struct Fuzzed {
             const double penalty = 0.5 * bytes.below(8);
             rules.rules.push_back({static_cast<Mode>(bytes.below(3)), penalty});
             std::vector<uint8_t>& at = marks.emplace_back(n);
-            for (uint8_t& mark : at) mark = static_cast<uint8_t>(bytes.below(automata.back().marks));
+            for (uint8_t& mark : at) mark = uint8_t(bytes.below(automata.back().marks));
         }
         for (int k = 0; k < count_of; ++k)
             rules.automata.push_back({k, {&automata[k]}, automata[k].marks > 1 ? marks[k].data() : nullptr});
@@ -118,21 +117,19 @@ struct Fuzzed {
         return {stop, nullptr, -1};
     }
 
-
     // By the plain definitions: every score, every mask, every rule (also those that were dropped as redundant).
     double value(const std::vector<int32_t>& y, int& hard, bool soft = true) const {
         const TableCache& masks = rules.tables;
         double total = 0;
         for (int t = 0; t < n; ++t) {
-            total += unary[static_cast<size_t>(t) * m + y[t]];
+            total += unary[size_t(t) * m + y[t]];
             if (t == 0)
                 total += (start.empty() ? 0 : start[y[t]]) + (masks.first_mask.empty() ? 0 : masks.first_mask[y[t]]);
             if (t == n - 1)
                 total += (end.empty() ? 0 : end[y[t]]) + (masks.last_mask.empty() ? 0 : masks.last_mask[y[t]]);
             if (t == 0) continue;
-            const size_t cell = static_cast<size_t>(y[t - 1]) * m + y[t];
-            if (!pairwise.empty())
-                total += pairwise[problem.heads[0].per_step ? (t - 1) * static_cast<size_t>(m) * m + cell : cell];
+            const size_t cell = size_t(y[t - 1]) * m + y[t];
+            if (!pairwise.empty()) total += pairwise[problem.heads[0].per_step ? (t - 1) * size_t(m) * m + cell : cell];
             if (!masks.free_mask.empty()) total += masks.free_mask[cell];
         }
         for (size_t k = 0; k < automata.size(); ++k) {
@@ -185,7 +182,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     Bytes bytes(data, size);
     const Fuzzed f(bytes);
     std::vector<double> all;
-    std::vector<double> feasible(static_cast<size_t>(f.n) * f.m + 1, 0.0);
+    std::vector<double> feasible(size_t(f.n) * f.m + 1, 0.0);
     double log_all = -kInf, log_hard = -kInf;
     const auto add = [](double& sum, double x) {
         if (x > -kInf) sum = sum > x ? sum + std::log1p(std::exp(x - sum)) : x + std::log1p(std::exp(sum - x));
@@ -206,22 +203,22 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
         if (!std::strcmp(engine, "viterbi") && !f.rules.automata.empty()) continue;
         if (!std::strcmp(engine, "relaxed") && !all.empty()) continue;
         if (!std::strcmp(engine, "lazy_intersection") && per_violation) continue;  // it does not take such rules
-        const Result found(f, engine);
-        const auto status = static_cast<Status>(found.status);
+        const Result result(f, engine);
+        const auto status = static_cast<Status>(result.status);
         if (!std::strcmp(engine, "relaxed")) continue;  // that it ends, within its memory, is all that is asked
         const bool answered = status == Status::optimal || status == Status::limit;
         if (answered) {
             int hard = 0;
-            const std::vector<int32_t> y(found.ids.begin(), found.ids.begin() + f.n);
-            require(near(f.value(y, hard), found.score), "the score is not that of the labelling");
+            const std::vector<int32_t> y(result.ids.begin(), result.ids.begin() + f.n);
+            require(near(f.value(y, hard), result.score), "the score is not that of the labelling");
             require(hard == 0, "a hard rule is broken");
         }
         if (!std::strcmp(engine, "two_stage")) continue;
-        require(!(found.bound < best - kNear * std::max(1.0, std::abs(best))), "a bound below the optimum");
+        require(!(result.bound < best - kNear * std::max(1.0, std::abs(best))), "a bound below the optimum");
         if (!std::strcmp(engine, "beam")) continue;
         require(status == (all.empty() ? Status::infeasible : Status::optimal),
                 "optimal, infeasible: one of them is wrong");
-        if (answered) require(near(found.score, best), "not the optimum");
+        if (answered) require(near(result.score, best), "not the optimum");
     }
 
     Control control = Fuzzed::forever();
@@ -230,7 +227,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     for (size_t k = 0; k < ranked.size(); ++k) require(near(ranked[k].score, all[k]), "not the next best labelling");
 
     std::vector<int> hard;
-    for (int k = 0; k < static_cast<int>(f.rules.rules.size()); ++k)
+    for (int k = 0; k < int(f.rules.rules.size()); ++k)
         if (f.rules.rules[k].mode == Mode::hard) hard.push_back(k);
     const Sum under = log_sum(f.problem, 0, hard, feasible.data(), nullptr, -1, control);
     const Sum whole = log_sum(f.problem, 0, {}, nullptr, nullptr, -1, control);
@@ -240,7 +237,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
                 "another probability of the rules");
     for (int t = 0; t < f.n && log_hard > -kInf; ++t) {
         double sum = 0;
-        for (int y = 0; y < f.m; ++y) sum += feasible[static_cast<size_t>(t) * f.m + y];
+        for (int y = 0; y < f.m; ++y) sum += feasible[size_t(t) * f.m + y];
         require(std::abs(sum - 1) < 1e-6, "probabilities of a position do not sum to 1");
     }
     return 0;

@@ -16,8 +16,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     Bytes bytes(data, size);
     const int K = 1 + bytes.below(4), columns = 1 + bytes.below(2);
     std::vector<std::vector<Place>> templates(K);
-    for (std::vector<Place>& one : templates)
-        for (int k = bytes.below(3); k >= 0; --k) one.push_back({bytes.below(columns), bytes.below(7) - 3});
+    for (std::vector<Place>& places : templates)
+        for (int k = bytes.below(3); k >= 0; --k) places.push_back({bytes.below(columns), bytes.below(7) - 3});
     std::vector<uint64_t> keys;
     std::vector<int32_t> of_template;
     for (int k = bytes.below(8); k > 0; --k) {
@@ -35,8 +35,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     std::vector<int32_t> ids(parts), again(parts);
     std::vector<int64_t> begins{0};
     for (size_t k = 0; k < text.size(); ++k)
-        if (text[k] == '\n') begins.push_back(static_cast<int64_t>(k) + 1);
-    begins.push_back(static_cast<int64_t>(text.size()));
+        if (text[k] == '\n') begins.push_back(int64_t(k) + 1);
+    begins.push_back(int64_t(text.size()));
     const Texts texts{text.data(), begins.data(), parts};
     for (int64_t t = 0; t < parts; ++t) ids[t] = strings.add(texts[t]);
     strings.find_all(texts, again.data());
@@ -50,28 +50,28 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     std::vector<int64_t> offsets{0};
     for (int k = 1; k <= cuts; ++k) offsets.push_back(N * k / (cuts + 1));
     offsets.push_back(N);
-    const Columns all{std::vector<const int32_t*>(columns, ids.data()), offsets.data(),
-                      static_cast<int64_t>(offsets.size()) - 1};
-    Attributes made(templates, std::vector<int64_t>(columns, sizes)),
+    const Columns all{std::vector<const int32_t*>(columns, ids.data()), offsets.data(), int64_t(offsets.size()) - 1};
+    Attributes attributes(templates, std::vector<int64_t>(columns, sizes)),
         copy(templates, std::vector<int64_t>(columns, sizes));
     std::vector<int64_t> indptr(N + 1), indptr2(N + 1);
-    std::vector<int32_t> attrs(static_cast<size_t>(N) * K + 1), attrs2(attrs.size());
-    const int64_t count = made.fit(all, nullptr, indptr.data(), attrs.data());
-    std::vector<int32_t> templates_of(made.size() + 1);
-    std::vector<uint64_t> keys_of(made.size() + 1);
-    made.list(templates_of.data(), keys_of.data());
-    require(copy.put(templates_of.data(), keys_of.data(), made.size()), "a table that was written cannot be read");
+    std::vector<int32_t> attrs(size_t(N) * K + 1), attrs2(attrs.size());
+    const int64_t count = attributes.fit(all, nullptr, indptr.data(), attrs.data());
+    std::vector<int32_t> templates_of(attributes.size() + 1);
+    std::vector<uint64_t> keys_of(attributes.size() + 1);
+    attributes.list(templates_of.data(), keys_of.data());
+    require(copy.put(templates_of.data(), keys_of.data(), attributes.size()),
+            "a table that was written cannot be read");
     require(copy.encode(all, nullptr, indptr2.data(), attrs2.data()) == count && indptr == indptr2, "other attributes");
     require(std::equal(attrs.begin(), attrs.begin() + count, attrs2.begin()), "attributes with other numbers");
     for (int64_t a = 0; a < count; ++a)
-        require(attrs[a] >= 0 && attrs[a] < made.size(), "an attribute without a number");
+        require(attrs[a] >= 0 && attrs[a] < attributes.size(), "an attribute without a number");
 
     // A table that nobody wrote: refused, or its attributes are numbers that it has.
     Attributes hostile(templates, std::vector<int64_t>(columns, sizes));
-    if (hostile.put(of_template.data(), keys.data(), static_cast<int32_t>(keys.size()))) {
-        const int64_t found = hostile.encode(all, nullptr, indptr2.data(), attrs2.data());
-        for (int64_t a = 0; a < found; ++a)
-            require(attrs2[a] >= 0 && attrs2[a] < static_cast<int32_t>(keys.size()), "a number that the table lacks");
+    if (hostile.put(of_template.data(), keys.data(), int32_t(keys.size()))) {
+        const int64_t count = hostile.encode(all, nullptr, indptr2.data(), attrs2.data());
+        for (int64_t a = 0; a < count; ++a)
+            require(attrs2[a] >= 0 && attrs2[a] < int32_t(keys.size()), "a number that the table lacks");
     }
     return 0;
 }

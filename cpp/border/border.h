@@ -5,6 +5,7 @@
 #include <nanobind/ndarray.h>
 
 #include <initializer_list>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -13,11 +14,17 @@
 namespace bridle {
 
 namespace nb = nanobind;
+using namespace nb::literals;
 
 template <class T>
 using In = nb::ndarray<const T, nb::c_contig, nb::device::cpu>;
 template <class T>
 using Out = nb::ndarray<T, nb::c_contig, nb::device::cpu>;
+
+template <class T>
+std::span<const T> span_of(const In<T>& array) {
+    return {array.data(), array.size()};
+}
 
 // The numbers of an array, which is kept alive; null: it is None.
 template <class T>
@@ -29,7 +36,7 @@ const T* keep(std::vector<nb::object>& kept, const nb::object& array) {
 
 // The kernels trust lengths, so they are looked at here.
 inline void check_length(size_t got, int64_t wanted) {
-    if (static_cast<int64_t>(got) != wanted) throw nb::value_error("an array has another length than it should");
+    if (int64_t(got) != wanted) throw nb::value_error("an array has another length than it should");
 }
 
 // An array of NumPy with these numbers.

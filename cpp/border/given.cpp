@@ -51,7 +51,7 @@ struct PositionReader {
     bool point(PyObject* x) {
         int64_t i = 0;
         if (!integer(x, i) || i < -n || i >= n) return false;
-        positions.push_back(static_cast<int>(i < 0 ? i + n : i));
+        positions.push_back(int(i < 0 ? i + n : i));
         return true;
     }
     bool points(PyObject* x) {
@@ -63,7 +63,7 @@ struct PositionReader {
         if (!all_of(x, [&](PyObject* item) { return count < 2 && integer(item, ends[count++]); }) || count != 2)
             return false;
         if (ends[0] < 0 || ends[1] < ends[0] || ends[1] > n) return false;
-        for (int64_t t = ends[0] + 1; t < ends[1]; ++t) positions.push_back(static_cast<int>(t));
+        for (int64_t t = ends[0] + 1; t < ends[1]; ++t) positions.push_back(int(t));
         return true;
     }
     bool spans(PyObject* x) {
@@ -201,11 +201,11 @@ class PyGiven final : public GivenValues {
     // The label names of a sequence as a key of a dictionary; null if only Python can read them.
     nb::object key_of(const PyDependent& dependent) {
         if (dependent.keys.size() == 1) return hashable(value_of(dependent.keys[0]));
-        nb::object key = nb::steal(PyTuple_New(static_cast<Py_ssize_t>(dependent.keys.size())));
+        nb::object key = nb::steal(PyTuple_New(Py_ssize_t(dependent.keys.size())));
         for (size_t k = 0; k < dependent.keys.size(); ++k) {
             nb::object part = hashable(value_of(dependent.keys[k]));
             if (!part.is_valid()) return {};
-            PyTuple_SetItem(key.ptr(), static_cast<Py_ssize_t>(k), part.release().ptr());
+            PyTuple_SetItem(key.ptr(), Py_ssize_t(k), part.release().ptr());
         }
         return key;
     }
@@ -240,7 +240,7 @@ class PyGiven final : public GivenValues {
     // The same of a text that many tokens may have.
     const nb::object& facts_once(size_t c, int32_t number) {
         auto& known = facts_[c];
-        if (known.empty()) known.resize(static_cast<size_t>(PyTuple_Size(texts_.ptr())));
+        if (known.empty()) known.resize(size_t(PyTuple_Size(texts_.ptr())));
         if (!known[number].is_valid()) known[number] = facts_of(c, PyTuple_GetItem(texts_.ptr(), number));
         return known[number];
     }
@@ -262,7 +262,7 @@ class PyGiven final : public GivenValues {
 std::unique_ptr<PyBound> bind_batch(nb::object compiled, In<int64_t> offsets, nb::object givens, nb::object texts,
                                     nb::object which, const Stop* stop) {
     PyCompiled& self = nb::cast<PyCompiled&>(compiled);
-    const auto B = static_cast<int64_t>(offsets.size()) - 1;
+    const auto B = int64_t(offsets.size()) - 1;
     const int64_t N = offsets.data()[B];
     PyGiven given(
         self, offsets.data(), [&](int64_t b) { return givens.is_none() ? nb::none() : nb::object(givens[b]); }, false);
@@ -271,7 +271,7 @@ std::unique_ptr<PyBound> bind_batch(nb::object compiled, In<int64_t> offsets, nb
         if (!texts.is_valid()) throw nb::python_error();
         const int64_t count = PyTuple_Size(texts.ptr());
         const int32_t* numbers = which.is_none() ? nullptr : nb::cast<In<int32_t>>(which, false).data();
-        const int64_t size = numbers ? static_cast<int64_t>(nb::cast<In<int32_t>>(which, false).size()) : count;
+        const int64_t size = numbers ? int64_t(nb::cast<In<int32_t>>(which, false).size()) : count;
         const auto beyond = [&](int32_t number) { return number < 0 || number >= count; };
         if (size != N || (numbers && std::any_of(numbers, numbers + N, beyond)))
             throw nb::value_error("texts, or which of them: the text of each token");

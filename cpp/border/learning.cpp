@@ -16,7 +16,7 @@ void make_examples(PyExamples* self, nb::object offsets, nb::object indptr, nb::
                    nb::object y) {
     new (self) PyExamples();
     self->offsets = keep<int64_t>(self->kept, offsets);
-    self->B = static_cast<int64_t>(nb::cast<In<int64_t>>(offsets).size()) - 1;
+    self->B = int64_t(nb::cast<In<int64_t>>(offsets).size()) - 1;
     self->indptr = keep<int64_t>(self->kept, indptr);
     self->attrs = keep<int32_t>(self->kept, attrs);
     self->values = keep<float>(self->kept, values);
@@ -25,7 +25,7 @@ void make_examples(PyExamples* self, nb::object offsets, nb::object indptr, nb::
 
 void make_rows(PyRows* self, int m, nb::object begin, nb::object label, nb::object free) {
     std::vector<nb::object> kept;
-    const auto A = static_cast<int64_t>(nb::cast<In<int64_t>>(begin).size()) - 1;
+    const auto A = int64_t(nb::cast<In<int64_t>>(begin).size()) - 1;
     const int64_t* at = keep<int64_t>(kept, begin);
     const uint16_t* of = keep<uint16_t>(kept, label);
     new (self) PyRows(m, at, A, of, keep<uint8_t>(kept, free));
@@ -35,15 +35,15 @@ void make_rows(PyRows* self, int m, nb::object begin, nb::object label, nb::obje
 void make_attributes(Attributes* self, const std::vector<std::vector<std::pair<int, int>>>& templates,
                      const std::vector<int64_t>& sizes) {
     std::vector<std::vector<Place>> places;
-    for (const auto& one : templates) {
+    for (const auto& pairs : templates) {
         places.emplace_back();
-        for (const auto& [column, offset] : one) places.back().push_back({column, offset});
+        for (const auto& [column, offset] : pairs) places.back().push_back({column, offset});
     }
     new (self) Attributes(std::move(places), sizes);
 }
 
 Columns columns_of(const std::vector<In<int32_t>>& ids, In<int64_t> offsets) {
-    Columns columns{{}, offsets.data(), static_cast<int64_t>(offsets.size()) - 1};
+    Columns columns{{}, offsets.data(), int64_t(offsets.size()) - 1};
     for (const auto& column : ids) columns.ids.push_back(column.data());
     return columns;
 }
@@ -95,7 +95,7 @@ nb::tuple packed(const nb::object& strings) {
         }
         if (!at) throw nb::python_error();
         bytes.insert(bytes.end(), at, at + size);
-        offsets.push_back(static_cast<int64_t>(bytes.size()));
+        offsets.push_back(int64_t(bytes.size()));
     }
     const size_t n_bytes = bytes.size(), count = offsets.size();
     return nb::make_tuple(array_of(std::move(bytes), {n_bytes}), array_of(std::move(offsets), {count}));
@@ -103,9 +103,9 @@ nb::tuple packed(const nb::object& strings) {
 
 // The kernels trust offsets, so they are looked at here.
 Texts texts_of(In<uint8_t> bytes, In<int64_t> offsets) {
-    const auto count = static_cast<int64_t>(offsets.size()) - 1;
+    const auto count = int64_t(offsets.size()) - 1;
     const int64_t* at = offsets.data();
-    if (count < 0 || at[0] < 0 || at[count] > static_cast<int64_t>(bytes.size()) || !std::is_sorted(at, at + count + 1))
+    if (count < 0 || at[0] < 0 || at[count] > int64_t(bytes.size()) || !std::is_sorted(at, at + count + 1))
         throw nb::value_error("the offsets of texts do not rise from 0 to the number of bytes");
     return {reinterpret_cast<const char*>(bytes.data()), at, count};
 }
@@ -126,21 +126,21 @@ nb::tuple take_texts(In<uint8_t> bytes, In<int64_t> offsets, In<T> at) {
     std::vector<int64_t> ends(count + 1);
     for (size_t k = 0; k < count; ++k) {
         if (which[k] < 0 || which[k] >= texts.count) throw nb::value_error("there is no such text");
-        ends[k + 1] = ends[k] + static_cast<int64_t>(texts[which[k]].size());
+        ends[k + 1] = ends[k] + int64_t(texts[which[k]].size());
     }
-    std::vector<uint8_t> made(ends[count]);
+    std::vector<uint8_t> bytes_taken(ends[count]);
     for (size_t k = 0; k < count; ++k) {
         const std::string_view text = texts[which[k]];
-        std::copy(text.begin(), text.end(), made.begin() + ends[k]);
+        std::copy(text.begin(), text.end(), bytes_taken.begin() + ends[k]);
     }
-    const size_t size = made.size();
-    return nb::make_tuple(array_of(std::move(made), {size}), array_of(std::move(ends), {count + 1}));
+    const size_t size = bytes_taken.size();
+    return nb::make_tuple(array_of(std::move(bytes_taken), {size}), array_of(std::move(ends), {count + 1}));
 }
 
 // at: which of them, or None: all.
 void add_strings(Strings& self, In<uint8_t> bytes, In<int64_t> offsets, nb::object at, Out<int32_t> out) {
     const Texts texts = texts_of(bytes, offsets);
-    const auto count = static_cast<int64_t>(out.size());
+    const auto count = int64_t(out.size());
     const int64_t* which = nullptr;
     if (at.is_none()) check_length(out.size(), texts.count);
     else {
@@ -208,7 +208,7 @@ void score_of(const PyRows& rows, const PyExamples& x, In<float> w, Out<float> o
 
 void score_in_double_of(const PyRows& rows, In<int64_t> indptr, In<int32_t> attrs, nb::object values, In<double> w,
                         Out<double> out, const Stop& stop) {
-    const int64_t N = static_cast<int64_t>(indptr.size()) - 1;
+    const int64_t N = int64_t(indptr.size()) - 1;
     check_length(attrs.size(), indptr.data()[N]);
     check_length(out.size(), N * rows.m);
     check_length(w.size(), rows.begin[rows.rows.size()]);
@@ -221,10 +221,10 @@ void score_in_double_of(const PyRows& rows, In<int64_t> indptr, In<int32_t> attr
 // Scores of as many tokens as `out` (count, m) has rows.
 void score_joined_of(const Joined& x, int64_t first, In<double> w, Out<double> out) {
     check_length(w.size(), x.n_slots());
-    const int64_t count = static_cast<int64_t>(out.shape(0));
-    std::vector<double> rows(static_cast<size_t>(count) * x.width);
+    const int64_t count = int64_t(out.shape(0));
+    std::vector<double> rows(size_t(count) * x.width);
     x.score(first, count, w.data(), rows.data());
-    for (int64_t t = 0; t < count; ++t) std::copy_n(&rows[static_cast<size_t>(t) * x.width], x.m, out.data() + t * x.m);
+    for (int64_t t = 0; t < count; ++t) std::copy_n(&rows[size_t(t) * x.width], x.m, out.data() + t * x.m);
 }
 
 template <class T>
@@ -242,7 +242,7 @@ template <class Each>
 void over_blocks(size_t size, int64_t low, int64_t high, const Each& each) {
     const nb::gil_scoped_release release;
     for (int64_t b = low; b < high; ++b)
-        each(b * kVectorBlock, std::min(kVectorBlock, static_cast<int64_t>(size) - b * kVectorBlock), b);
+        each(b * kVectorBlock, std::min(kVectorBlock, int64_t(size) - b * kVectorBlock), b);
 }
 
 // out[block] = a.b
@@ -281,21 +281,20 @@ void bind_history(nb::module_& module) {
                                                s.data() + k, y.data() + k, count, sums.data() + 4 * b);
             });
         },
-        nb::arg("there"), nb::arg("w"), nb::arg("gradient"), nb::arg("g"), nb::arg("s"), nb::arg("y"), nb::arg("low"),
-        nb::arg("high"), nb::arg("sums"));
+        "there"_a, "w"_a, "gradient"_a, "g"_a, "s"_a, "y"_a, "low"_a, "high"_a, "sums"_a);
     module.def(
         "products",  // out[block][row] = row.change, row.p
         [](const std::vector<In<T>>& rows, In<T> change, In<double> p, int64_t low, int64_t high, Out<double> out) {
             const auto from = data_of(rows);
             over_blocks(p.size(), low, high, [&](int64_t k, int64_t count, int64_t b) {
-                double* here = out.data() + 2 * static_cast<size_t>(b) * from.size();
+                double* here = out.data() + 2 * size_t(b) * from.size();
                 for (const T* row : from) {
                     *here++ = history_kernels<T>().product(row + k, change.data() + k, count);
                     *here++ = history_kernels<T>().with_vector(row + k, p.data() + k, count);
                 }
             });
         },
-        nb::arg("rows"), nb::arg("change"), nb::arg("p"), nb::arg("low"), nb::arg("high"), nb::arg("out"));
+        "rows"_a, "change"_a, "p"_a, "low"_a, "high"_a, "out"_a);
     module.def(
         "aim",
         [](In<double> shares, In<double> p, const std::vector<In<T>>& rows, In<double> w, double step, int64_t low,
@@ -306,8 +305,7 @@ void bind_history(nb::module_& module) {
                                                            step, d.data(), there.data(), k, k + count);
             });
         },
-        nb::arg("shares"), nb::arg("p"), nb::arg("rows"), nb::arg("w"), nb::arg("step"), nb::arg("low"),
-        nb::arg("high"), nb::arg("d"), nb::arg("there"), nb::arg("slope"));
+        "shares"_a, "p"_a, "rows"_a, "w"_a, "step"_a, "low"_a, "high"_a, "d"_a, "there"_a, "slope"_a);
 }
 
 }  // namespace
@@ -315,82 +313,74 @@ void bind_history(nb::module_& module) {
 void bind_learning(nb::module_& module) {
     module.attr("ROW_WIDTH") = kRowLanes;
     module.attr("VECTOR_BLOCK") = kVectorBlock;
-    module.def("product", &product_of, nb::arg("a"), nb::arg("b"), nb::arg("low"), nb::arg("high"), nb::arg("out"));
-    module.def("combine", &combine_of, nb::arg("shares"), nb::arg("rows"), nb::arg("low"), nb::arg("high"),
-               nb::arg("out"));
-    module.def("gradient_of", &gradient_of_counts, nb::arg("counts"), nb::arg("gold"), nb::arg("w"), nb::arg("decay"),
-               nb::arg("low"), nb::arg("high"), nb::arg("out"), nb::arg("sums"));
+    module.def("product", &product_of, "a"_a, "b"_a, "low"_a, "high"_a, "out"_a);
+    module.def("combine", &combine_of, "shares"_a, "rows"_a, "low"_a, "high"_a, "out"_a);
+    module.def("gradient_of", &gradient_of_counts, "counts"_a, "gold"_a, "w"_a, "decay"_a, "low"_a, "high"_a, "out"_a,
+               "sums"_a);
     bind_history<double>(module);
     bind_history<float>(module);
-    module.def("packed", &packed, nb::arg("strings"));
-    module.def("taken", &take_texts<int32_t>, nb::arg("bytes"), nb::arg("offsets"), nb::arg("at"));
-    module.def("taken", &take_texts<int64_t>, nb::arg("bytes"), nb::arg("offsets"), nb::arg("at"));
+    module.def("packed", &packed, "strings"_a);
+    module.def("taken", &take_texts<int32_t>, "bytes"_a, "offsets"_a, "at"_a);
+    module.def("taken", &take_texts<int64_t>, "bytes"_a, "offsets"_a, "at"_a);
     nb::class_<Strings>(module, "Strings")
         .def(nb::init<>())
         .def("__len__", &Strings::size)
         .def_prop_ro("n_bytes", [](const Strings& s) { return s.bytes().size(); })
-        .def("add", &add_strings, nb::arg("bytes"), nb::arg("offsets"), nb::arg("at").none(), nb::arg("out"))
-        .def("find", &find_strings, nb::arg("bytes"), nb::arg("offsets"), nb::arg("out"))
-        .def("derive", &derive_of, nb::arg("function"), nb::arg("bytes"), nb::arg("offsets"), nb::arg("first"),
-             nb::arg("out"))
-        .def("dump", &dump_strings, nb::arg("bytes"), nb::arg("ends"));
+        .def("add", &add_strings, "bytes"_a, "offsets"_a, "at"_a.none(), "out"_a)
+        .def("find", &find_strings, "bytes"_a, "offsets"_a, "out"_a)
+        .def("derive", &derive_of, "function"_a, "bytes"_a, "offsets"_a, "first"_a, "out"_a)
+        .def("dump", &dump_strings, "bytes"_a, "ends"_a);
     nb::class_<Attributes>(module, "Attributes")
-        .def("__init__", &make_attributes, nb::arg("templates"), nb::arg("sizes"))
+        .def("__init__", &make_attributes, "templates"_a, "sizes"_a)
         .def("__len__", &Attributes::size)
-        .def("fit", &fit_of, nb::arg("ids"), nb::arg("offsets"), nb::arg("indptr"), nb::arg("attrs"),
-             nb::arg("wanted").none() = nb::none())
-        .def("encode", &encode_of, nb::arg("ids"), nb::arg("offsets"), nb::arg("indptr"), nb::arg("attrs"),
-             nb::arg("wanted").none() = nb::none())
+        .def("fit", &fit_of, "ids"_a, "offsets"_a, "indptr"_a, "attrs"_a, "wanted"_a.none() = nb::none())
+        .def("encode", &encode_of, "ids"_a, "offsets"_a, "indptr"_a, "attrs"_a, "wanted"_a.none() = nb::none())
         .def(
             "renumber", [](Attributes& a, In<int32_t> number, int32_t size) { a.renumber(number.data(), size); },
-            nb::arg("number"), nb::arg("size"))
+            "number"_a, "size"_a)
         .def(
             "list", [](const Attributes& a, Out<int32_t> of, Out<uint64_t> key) { a.list(of.data(), key.data()); },
-            nb::arg("of_template"), nb::arg("key"))
+            "of_template"_a, "key"_a)
         .def(
             "put",
             [](Attributes& a, In<int32_t> of, In<uint64_t> key) {
-                return a.put(of.data(), key.data(), static_cast<int32_t>(of.size()));
+                return a.put(of.data(), key.data(), int32_t(of.size()));
             },
-            nb::arg("of_template"), nb::arg("key"));
+            "of_template"_a, "key"_a);
     nb::class_<PyExamples>(module, "Examples")
-        .def("__init__", &make_examples, nb::arg("offsets"), nb::arg("indptr"), nb::arg("attrs"),
-             nb::arg("values").none(), nb::arg("y").none());
+        .def("__init__", &make_examples, "offsets"_a, "indptr"_a, "attrs"_a, "values"_a.none(), "y"_a.none());
     nb::class_<PyRows>(module, "Rows")
-        .def("__init__", &make_rows, nb::arg("m"), nb::arg("begin"), nb::arg("label"), nb::arg("free").none())
-        .def("score", &score_of, nb::arg("examples"), nb::arg("weights"), nb::arg("out"), nb::arg("stop"))
-        .def("score_in_double", &score_in_double_of, nb::arg("indptr"), nb::arg("attrs"), nb::arg("values").none(),
-             nb::arg("weights"), nb::arg("out"), nb::arg("stop"));
+        .def("__init__", &make_rows, "m"_a, "begin"_a, "label"_a, "free"_a.none())
+        .def("score", &score_of, "examples"_a, "weights"_a, "out"_a, "stop"_a)
+        .def("score_in_double", &score_in_double_of, "indptr"_a, "attrs"_a, "values"_a.none(), "weights"_a, "out"_a,
+             "stop"_a);
     nb::class_<Joined>(module, "Joined")
-        .def(nb::init<const PyRows&, const PyExamples&>(), nb::arg("rows"), nb::arg("examples"), nb::keep_alive<1, 2>(),
+        .def(nb::init<const PyRows&, const PyExamples&>(), "rows"_a, "examples"_a, nb::keep_alive<1, 2>(),
              nb::keep_alive<1, 3>())
-        .def("score", &score_joined_of, nb::arg("first"), nb::arg("weights"), nb::arg("out"));
+        .def("score", &score_joined_of, "first"_a, "weights"_a, "out"_a);
     nb::class_<Bundles>(module, "Bundles")
-        .def("__init__", &make_bundles, nb::arg("rows"), nb::arg("examples"), nb::keep_alive<1, 2>(),
-             nb::keep_alive<1, 3>())
+        .def("__init__", &make_bundles, "rows"_a, "examples"_a, nb::keep_alive<1, 2>(), nb::keep_alive<1, 3>())
         .def("__len__", &Bundles::size)
         .def_prop_ro("n_slots", &Bundles::n_slots)
-        .def("extend", &extend_of<double>, nb::arg("weights"), nb::arg("low"), nb::arg("high"))
-        .def("extend", &extend_of<float>, nb::arg("weights"), nb::arg("low"), nb::arg("high"))
-        .def("expected", &expected_of<double>, nb::arg("weights"), nb::arg("pairwise").none(), nb::arg("low"),
-             nb::arg("high"), nb::arg("state"), nb::arg("pair").none(), nb::arg("stop"),
-             nb::arg("cost").none() = nb::none())
-        .def("expected", &expected_of<float>, nb::arg("weights"), nb::arg("pairwise").none(), nb::arg("low"),
-             nb::arg("high"), nb::arg("state"), nb::arg("pair").none(), nb::arg("stop"),
-             nb::arg("cost").none() = nb::none())
-        .def("gold", &gold_of, nb::arg("state"), nb::arg("pair").none());
+        .def("extend", &extend_of<double>, "weights"_a, "low"_a, "high"_a)
+        .def("extend", &extend_of<float>, "weights"_a, "low"_a, "high"_a)
+        .def("expected", &expected_of<double>, "weights"_a, "pairwise"_a.none(), "low"_a, "high"_a, "state"_a,
+             "pair"_a.none(), "stop"_a, "cost"_a.none() = nb::none())
+        .def("expected", &expected_of<float>, "weights"_a, "pairwise"_a.none(), "low"_a, "high"_a, "state"_a,
+             "pair"_a.none(), "stop"_a, "cost"_a.none() = nb::none())
+        .def("gold", &gold_of, "state"_a, "pair"_a.none());
     module.def(
         "majority",
         [](const PyExamples& x, Out<int32_t> candidate, Out<int32_t> right, Out<int32_t> total) {
-            majority(x, candidate.data(), right.data(), total.data(), static_cast<int64_t>(total.size()));
+            majority(x, candidate.data(), right.data(), total.data(), int64_t(total.size()));
         },
-        nb::arg("examples"), nb::arg("candidate"), nb::arg("right"), nb::arg("total"));
+        "examples"_a, "candidate"_a, "right"_a, "total"_a);
     nb::class_<Decider>(module, "Decider")
-        .def("__init__", &make_decider, nb::arg("attributes"), nb::arg("label_of"))
-        .def("decide", &decide_of, nb::arg("ids"), nb::arg("offsets"), nb::arg("out"));
+        .def("__init__", &make_decider, "attributes"_a, "label_of"_a)
+        .def("decide", &decide_of, "ids"_a, "offsets"_a, "out"_a);
     module.def(
         "seen_pairs", [](const PyExamples& x, int words, Out<uint64_t> seen) { seen_pairs(x, words, seen.data()); },
-        nb::arg("examples"), nb::arg("words"), nb::arg("seen"));
+        "examples"_a, "words"_a, "seen"_a);
 }
 
 }  // namespace bridle

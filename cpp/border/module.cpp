@@ -29,7 +29,7 @@ void make_problem(PyProblem* self, nb::object compiled, nb::object bound, nb::ob
     self->kept.push_back(std::move(compiled));
     self->kept.push_back(std::move(bound));
     p.offsets = keep<int64_t>(self->kept, offsets);
-    p.B = static_cast<int64_t>(nb::cast<In<int64_t>>(offsets).size()) - 1;
+    p.B = int64_t(nb::cast<In<int64_t>>(offsets).size()) - 1;
     p.N = p.offsets[p.B];
     p.first = keep<int64_t>(self->kept, first);
     p.head_of = keep<int32_t>(self->kept, head_of);
@@ -60,7 +60,7 @@ void decode(const PyProblem& self, int engine, const Stop* stop, Out<int32_t> id
                       .seconds = seconds.data()};
     if (self.late) {
         out.bound[0] = bound_by_scores(Sequence(self.problem, 0));
-        out.status[0] = static_cast<uint8_t>(Status::nothing_found);
+        out.status[0] = uint8_t(Status::nothing_found);
         out.seconds[0] = self.spent;
         return;
     }
@@ -119,7 +119,7 @@ nb::list k_best_all(const PyProblem& self, int k, In<int64_t> rows, const Stop* 
     for (std::vector<Answer>& answers : batch) {
         nb::list best;
         for (const Answer& a : answers)
-            best.append(nb::make_tuple(a.path, a.score, static_cast<int>(a.status), a.bound, a.violations));
+            best.append(nb::make_tuple(a.path, a.score, int(a.status), a.bound, a.violations));
         answers = {};
         out.append(std::move(best));
     }
@@ -148,7 +148,7 @@ nb::tuple probabilities(const PyProblem& self, const std::vector<int>& rules, In
                         Out<double> rounding) {
     const Problem& p = self.problem;
     const std::vector<int64_t> numbers = numbers_of(self, rows);
-    const auto N = static_cast<size_t>(p.N), m = static_cast<size_t>(p.m), S = first.size();
+    const auto N = size_t(p.N), m = size_t(p.m), S = first.size();
     double* const chances = tokens.is_none() ? nullptr : nb::cast<Out<double>>(tokens).data();
     if (ids.size() != N || (chances && nb::cast<Out<double>>(tokens).size() != N))
         throw nb::value_error("ids and tokens: a number per token");
@@ -172,28 +172,23 @@ nb::tuple probabilities(const PyProblem& self, const std::vector<int>& rules, In
             std::vector<int32_t> a, e;  // segments of a sequence, counted from its first token
             for (size_t r = 0; r < numbers.size(); ++r) {
                 const int64_t begin = p.offsets[numbers[r]], n = p.offsets[numbers[r] + 1] - begin;
-                const auto k =
-                    static_cast<size_t>(std::lower_bound(first.data(), first.data() + S, begin) - first.data());
+                const auto k = size_t(std::lower_bound(first.data(), first.data() + S, begin) - first.data());
                 a.clear(), e.clear();
                 for (size_t x = k; x < S && end.data()[x] <= begin + n; ++x) {
-                    a.push_back(static_cast<int32_t>(first.data()[x] - begin));
-                    e.push_back(static_cast<int32_t>(end.data()[x] - begin));
+                    a.push_back(int32_t(first.data()[x] - begin));
+                    e.push_back(int32_t(end.data()[x] - begin));
                 }
-                SegmentSums segments{&kinds,
-                                     {ids.data() + begin, static_cast<size_t>(n)},
-                                     a,
-                                     e,
-                                     {log_p.data() + k, a.size()},
-                                     {rounding.data() + k, a.size()}};
+                SegmentSums segments{&kinds, {ids.data() + begin, size_t(n)}, a,
+                                     e,      {log_p.data() + k, a.size()},    {rounding.data() + k, a.size()}};
                 Sum sum{kUnknown, 0};
                 if (!self.late) {
-                    if (chances) table.resize(std::max(table.size(), static_cast<size_t>(n) * m));
+                    if (chances) table.resize(std::max(table.size(), size_t(n) * m));
                     sum = log_sum(p, numbers[r], rules, chances ? table.data() : nullptr,
                                   a.empty() ? nullptr : &segments, self.options().max_states, c);
                 }
                 const bool known = std::isfinite(sum.log_z);
                 for (int64_t t = 0; chances && t < n; ++t)
-                    chances[begin + t] = known ? table[static_cast<size_t>(t) * m + ids.data()[begin + t]] : kUnknown;
+                    chances[begin + t] = known ? table[size_t(t) * m + ids.data()[begin + t]] : kUnknown;
                 if (!known) std::fill_n(log_p.data() + k, a.size(), kUnknown);
                 log_z[r] = sum.log_z, error[r] = sum.error;
             }
@@ -232,13 +227,13 @@ nb::tuple k_best_spans_of(const PyProblem& self, In<int32_t> n, In<int32_t> span
         self.compiled->memory());
     nb::list out;
     for (const ScoredPath& scored : paths) out.append(nb::make_tuple(scored.path, scored.score));
-    return nb::make_tuple(static_cast<int>(status), bound, out);
+    return nb::make_tuple(int(status), bound, out);
 }
 
 // seconds: negative means no limit. None: the time was up.
 std::optional<std::vector<int32_t>> best_intervals(In<int32_t> start, In<int32_t> end, In<double> score, bool nested,
                                                    double seconds, const Stop* stop) {
-    const Intervals all{static_cast<int>(score.size()), start.data(), end.data(), score.data()};
+    const Intervals all{int(score.size()), start.data(), end.data(), score.data()};
     return freely(stop, seconds, [&](Control& c) {
         c.begin();
         std::optional<std::vector<int32_t>> best;
@@ -254,10 +249,10 @@ SingleAnswer bridle::decode_single(PyCompiled& compiled, int engine, const Seque
                                    std::span<int32_t> path) {
     const auto began = Control::Clock::now();
     BoundRules bound;
-    if (compiled.depends()) bound = bind_one(compiled, static_cast<int>(path.size()), given);
+    if (compiled.depends()) bound = bind_one(compiled, int(path.size()), given);
     PyProblem self;
     Problem& p = self.problem = problem_of(compiled.core, compiled.depends() ? &bound : nullptr);
-    const int64_t offsets[] = {0, static_cast<int64_t>(path.size())};
+    const int64_t offsets[] = {0, int64_t(path.size())};
     p.B = 1, p.N = offsets[1], p.offsets = offsets;
     p.unary32 = scores.unary32, p.unary64 = scores.unary64;
     SingleAnswer answer;
@@ -300,18 +295,15 @@ NB_MODULE(_native, module) {
     module.def(
         "first_bad",
         [](In<float> x, double largest) {
-            return kernels().first_bad_float(
-                x.data(), static_cast<int64_t>(x.size()),
-                static_cast<float>(std::min<double>(largest, std::numeric_limits<float>::max())));
+            return kernels().first_bad_float(x.data(), int64_t(x.size()),
+                                             float(std::min<double>(largest, std::numeric_limits<float>::max())));
         },
-        nb::arg("scores"), nb::arg("largest"));
+        "scores"_a, "largest"_a);
     module.def(
         "first_bad",
-        [](In<double> x, double largest) {
-            return kernels().first_bad_double(x.data(), static_cast<int64_t>(x.size()), largest);
-        },
-        nb::arg("scores"), nb::arg("largest"));
-    module.def("engine", &kernel_of, nb::arg("name"));
+        [](In<double> x, double largest) { return kernels().first_bad_double(x.data(), int64_t(x.size()), largest); },
+        "scores"_a, "largest"_a);
+    module.def("engine", &kernel_of, "name"_a);
     nb::class_<Stop>(module, "Stop")
         .def(nb::init<>())
         .def("set", [](Stop& stop) { stop.flag = true; })
@@ -321,27 +313,22 @@ NB_MODULE(_native, module) {
     bind_perceptron(module);
     bind_tagging(module);
     bind_text(module);
-    module.def("decode_one", &decode_one, nb::arg("rules"), nb::arg("engine"), nb::arg("unary"),
-               nb::arg("pairwise").none(), nb::arg("start").none(), nb::arg("end").none(), nb::arg("given").none(),
-               nb::arg("n_counters"), nb::arg("ids"), nb::arg("left").none() = nb::none(),
-               nb::arg("stop").none() = nb::none());
-    module.def("best_intervals", &best_intervals, nb::arg("start"), nb::arg("end"), nb::arg("score"), nb::arg("nested"),
-               nb::arg("seconds") = -1.0, nb::arg("stop").none() = nb::none());
+    module.def("decode_one", &decode_one, "rules"_a, "engine"_a, "unary"_a, "pairwise"_a.none(), "start"_a.none(),
+               "end"_a.none(), "given"_a.none(), "n_counters"_a, "ids"_a, "left"_a.none() = nb::none(),
+               "stop"_a.none() = nb::none());
+    module.def("best_intervals", &best_intervals, "start"_a, "end"_a, "score"_a, "nested"_a, "seconds"_a = -1.0,
+               "stop"_a.none() = nb::none());
     nb::class_<PyProblem>(module, "Problem")
-        .def("__init__", &make_problem, nb::arg("rules"), nb::arg("bound").none(), nb::arg("unary"), nb::arg("offsets"),
-             nb::arg("first").none(), nb::arg("heads"), nb::arg("head_of").none(), nb::arg("stop").none() = nb::none())
-        .def("decode", &decode, nb::arg("engine"), nb::arg("stop"), nb::arg("ids"), nb::arg("score"), nb::arg("bound"),
-             nb::arg("status"), nb::arg("violations"), nb::arg("counters"), nb::arg("seconds"),
-             nb::arg("left").none() = nb::none())
-        .def("k_best_all", &k_best_all, nb::arg("k"), nb::arg("rows"), nb::arg("stop"))
-        .def("log_sum", &log_sum_of, nb::arg("sequence"), nb::arg("rules"), nb::arg("marginals").none(),
-             nb::arg("seconds"), nb::arg("stop"))
-        .def("probabilities", &probabilities, nb::arg("rules"), nb::arg("ids"), nb::arg("rows"), nb::arg("seconds"),
-             nb::arg("stop"), nb::arg("tokens").none(), nb::arg("first"), nb::arg("end"), nb::arg("kind"),
-             nb::arg("begins"), nb::arg("ends"), nb::arg("log_p"), nb::arg("rounding"))
-        .def("decode_spans", &decode_spans, nb::arg("n"), nb::arg("spans"), nb::arg("label"), nb::arg("lazy"),
-             nb::arg("stop"), nb::arg("path"), nb::arg("length"), nb::arg("score"), nb::arg("bound"), nb::arg("status"),
-             nb::arg("violations"), nb::arg("counters"), nb::arg("extents").none() = nb::none())
-        .def("k_best_spans", &k_best_spans_of, nb::arg("n"), nb::arg("spans"), nb::arg("label"), nb::arg("sequence"),
-             nb::arg("k"), nb::arg("stop").none() = nb::none());
+        .def("__init__", &make_problem, "rules"_a, "bound"_a.none(), "unary"_a, "offsets"_a, "first"_a.none(),
+             "heads"_a, "head_of"_a.none(), "stop"_a.none() = nb::none())
+        .def("decode", &decode, "engine"_a, "stop"_a, "ids"_a, "score"_a, "bound"_a, "status"_a, "violations"_a,
+             "counters"_a, "seconds"_a, "left"_a.none() = nb::none())
+        .def("k_best_all", &k_best_all, "k"_a, "rows"_a, "stop"_a)
+        .def("log_sum", &log_sum_of, "sequence"_a, "rules"_a, "marginals"_a.none(), "seconds"_a, "stop"_a)
+        .def("probabilities", &probabilities, "rules"_a, "ids"_a, "rows"_a, "seconds"_a, "stop"_a, "tokens"_a.none(),
+             "first"_a, "end"_a, "kind"_a, "begins"_a, "ends"_a, "log_p"_a, "rounding"_a)
+        .def("decode_spans", &decode_spans, "n"_a, "spans"_a, "label"_a, "lazy"_a, "stop"_a, "path"_a, "length"_a,
+             "score"_a, "bound"_a, "status"_a, "violations"_a, "counters"_a, "extents"_a.none() = nb::none())
+        .def("k_best_spans", &k_best_spans_of, "n"_a, "spans"_a, "label"_a, "sequence"_a, "k"_a,
+             "stop"_a.none() = nb::none());
 }

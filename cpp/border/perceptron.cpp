@@ -4,9 +4,6 @@
 
 #include "border/learning.h"
 #include "border/rules.h"
-#include "learn/rows.h"
-#include "learn/ibt.h"
-#include "learn/learn.h"
 
 namespace bridle {
 namespace {
@@ -28,7 +25,7 @@ void make_moving(PyMoving* self, nb::object w, nb::object sum, nb::object pair, 
     self->classes = class_weight.is_none() ? 0 : nb::cast<In<double>>(class_weight, false).size();
     self->step = step;
     self->slots = nb::cast<Out<double>>(w, false).size();
-    check_length(nb::cast<Out<double>>(sum, false).size(), static_cast<int64_t>(self->slots));
+    check_length(nb::cast<Out<double>>(sum, false).size(), int64_t(self->slots));
     if (edges.is_none()) return;
     self->edges = &nb::cast<const Edges&>(edges);
     for (const nb::object& array : {edge_w, edge_sum})
@@ -45,18 +42,14 @@ void check_fits(const PyMoving& v, const Joined& x) {
 
 int64_t pass_of(PyMoving& v, const Joined& x, In<int64_t> order) {
     check_fits(v, x);
-    return freely({}, -1, [&](Control& c) {
-        return perceptron_pass(x, v, order.data(), static_cast<int64_t>(order.size()), v.step, c);
-    });
+    return freely({}, -1, [&](Control& c) { return perceptron_pass(x, v, span_of(order), v.step, c); });
 }
 
 nb::tuple local_of(PyMoving& v, const Joined& x, bool winnow, double margin, double rate, In<int64_t> order) {
     check_fits(v, x);
     int64_t wrong = 0;
-    const int64_t updates = freely({}, -1, [&](Control& c) {
-        return local_pass(x, v, winnow, margin, rate, order.data(), static_cast<int64_t>(order.size()), v.step, wrong,
-                          c);
-    });
+    const int64_t updates = freely(
+        {}, -1, [&](Control& c) { return local_pass(x, v, winnow, margin, rate, span_of(order), v.step, wrong, c); });
     return nb::make_tuple(wrong, updates);
 }
 
@@ -77,8 +70,7 @@ int64_t constrained_pass_of(PyMoving& v, const Context& context, const Joined& x
     check_length(sums.size(), context.size());
     const Tokens tokens{x.offsets, x.B, fixed.data(), ahead.data()};
     return freely({}, -1, [&](Control& c) {
-        return constrained_pass(x, tokens, context, v, weights.data(), sums.data(), beam, order.data(),
-                                static_cast<int64_t>(order.size()), v.step, c);
+        return constrained_pass(x, tokens, context, v, weights.data(), sums.data(), beam, span_of(order), v.step, c);
     });
 }
 
@@ -94,7 +86,7 @@ struct PyTrainingRules {
         Problem problem = problem_of(its.core, bound.is_none() ? nullptr : &nb::cast<const PyBound&>(bound).core);
         const auto at = nb::cast<In<int64_t>>(offsets, false);
         problem.offsets = at.data();
-        problem.B = static_cast<int64_t>(at.size()) - 1;
+        problem.B = int64_t(at.size()) - 1;
         problem.N = problem.offsets[problem.B];
         kept.push_back(std::move(compiled));
         kept.push_back(std::move(bound));
@@ -110,58 +102,53 @@ struct PyTrainingRules {
 
 nb::tuple pass_under_rules(PyMoving& v, const Joined& x, PyTrainingRules& under, In<int64_t> order) {
     check_fits(v, x);
-    check_length(static_cast<size_t>(under.rules.count()), x.B);
-    const auto count = static_cast<int64_t>(order.size());
-    const Passed passed = freely(
-        {}, -1, [&](Control& c) { return under.rules.pass(x, v, order.data(), count, v.step, c); }, under.memory);
-    return nb::make_tuple(passed.done, passed.wrong, static_cast<int>(passed.status));
+    check_length(size_t(under.rules.count()), x.B);
+    const Passed passed =
+        freely({}, -1, [&](Control& c) { return under.rules.pass(x, v, span_of(order), v.step, c); }, under.memory);
+    return nb::make_tuple(passed.done, passed.wrong, int(passed.status));
 }
 
 }  // namespace
 
 void bind_perceptron(nb::module_& module) {
     nb::class_<PyTrainingRules>(module, "TrainingRules")
-        .def(nb::init<nb::object, nb::object, nb::object, int>(), nb::arg("offsets"), nb::arg("rules"),
-             nb::arg("bound").none(), nb::arg("engine"))
+        .def(nb::init<nb::object, nb::object, nb::object, int>(), "offsets"_a, "rules"_a, "bound"_a.none(), "engine"_a)
         .def(
             "relax",
             [](PyTrainingRules& self, nb::object rules, nb::object bound, int engine) {
                 self.rules.relax(self.guesser(std::move(rules), std::move(bound), engine));
             },
-            nb::arg("rules"), nb::arg("bound").none(), nb::arg("engine"));
+            "rules"_a, "bound"_a.none(), "engine"_a);
     nb::class_<PyMoving>(module, "AveragedWeights")
-        .def("__init__", &make_moving, nb::arg("weights"), nb::arg("sum"), nb::arg("pair").none(),
-             nb::arg("pair_sum").none(), nb::arg("pair_free").none(), nb::arg("step"),
-             nb::arg("class_weight").none() = nb::none(), nb::arg("edges").none() = nb::none(),
-             nb::arg("edge_weights").none() = nb::none(), nb::arg("edge_sum").none() = nb::none())
+        .def("__init__", &make_moving, "weights"_a, "sum"_a, "pair"_a.none(), "pair_sum"_a.none(), "pair_free"_a.none(),
+             "step"_a, "class_weight"_a.none() = nb::none(), "edges"_a.none() = nb::none(),
+             "edge_weights"_a.none() = nb::none(), "edge_sum"_a.none() = nb::none())
         .def_ro("step", &PyMoving::step)
-        .def("perceptron_pass", &pass_of, nb::arg("examples"), nb::arg("order"))
+        .def("perceptron_pass", &pass_of, "examples"_a, "order"_a)
         .def(
             "perceptron_update",
             [](PyMoving& v, const Joined& x, int64_t b, In<int32_t> guess) {
                 return perceptron_update(x, v, b, guess.data(), v.step);
             },
-            nb::arg("examples"), nb::arg("sequence"), nb::arg("guess"))
-        .def("perceptron_pass_under_rules", &pass_under_rules, nb::arg("examples"), nb::arg("rules"), nb::arg("order"))
-        .def("local_pass", &local_of, nb::arg("examples"), nb::arg("winnow"), nb::arg("margin"), nb::arg("rate"),
-             nb::arg("order"));
+            "examples"_a, "sequence"_a, "guess"_a)
+        .def("perceptron_pass_under_rules", &pass_under_rules, "examples"_a, "rules"_a, "order"_a)
+        .def("local_pass", &local_of, "examples"_a, "winnow"_a, "margin"_a, "rate"_a, "order"_a);
     nb::class_<Context>(module, "Context")
         .def(
             "__init__",
             [](Context* c, int m, bool triple, bool ahead, bool into) {
                 new (c) Context{m, padded_row(m), triple, ahead, into};
             },
-            nb::arg("m"), nb::arg("triple"), nb::arg("ahead"), nb::arg("into"))
+            "m"_a, "triple"_a, "ahead"_a, "into"_a)
         .def_prop_ro("size", &Context::size)
-        .def("search", &constrained_of, nb::arg("rows"), nb::arg("examples"), nb::arg("static_weights"),
-             nb::arg("fixed"), nb::arg("ahead"), nb::arg("weights"), nb::arg("beam"), nb::arg("out"), nb::arg("stop"))
+        .def("search", &constrained_of, "rows"_a, "examples"_a, "static_weights"_a, "fixed"_a, "ahead"_a, "weights"_a,
+             "beam"_a, "out"_a, "stop"_a)
         .def(
             "learn",
             [](const Context& c, PyMoving& v, const Joined& x, In<int32_t> fixed, In<int32_t> ahead,
                Out<double> weights, Out<double> sums, int beam,
                In<int64_t> order) { return constrained_pass_of(v, c, x, fixed, ahead, weights, sums, beam, order); },
-            nb::arg("moving"), nb::arg("examples"), nb::arg("fixed"), nb::arg("ahead"), nb::arg("weights"),
-            nb::arg("sums"), nb::arg("beam"), nb::arg("order"));
+            "moving"_a, "examples"_a, "fixed"_a, "ahead"_a, "weights"_a, "sums"_a, "beam"_a, "order"_a);
 }
 
 // The border to Python, features of label bigrams: weights of attributes and pairs of labels.
@@ -175,7 +162,7 @@ struct PyEdgeRows : EdgeRows {
 void make_edge_rows(PyEdgeRows* self, int m, nb::object begin, nb::object pair) {
     new (self) PyEdgeRows();
     self->m = m;
-    self->A = static_cast<int64_t>(nb::cast<In<int64_t>>(begin).size()) - 1;
+    self->A = int64_t(nb::cast<In<int64_t>>(begin).size()) - 1;
     self->begin = keep<int64_t>(self->kept, begin);
     self->pair = keep<int32_t>(self->kept, pair);
     check_length(nb::cast<In<int32_t>>(pair).size(), self->begin[self->A]);
@@ -185,7 +172,7 @@ int64_t sum_of(const PyEdgeRows& rows, const PyExamples& x, In<float> w, Out<int
                Out<float> score, const Stop& stop) {
     check_length(w.size(), rows.begin[rows.A]);
     check_length(indptr.size(), x.n_tokens() + 1);
-    check_length(pair.size(), static_cast<int64_t>(score.size()));
+    check_length(pair.size(), int64_t(score.size()));
     return freely(&stop, -1, [&](Control& c) {
         return sum_edges(rows, x, w.data(), indptr.data(), pair.data(), score.data(), c);
     });
@@ -193,10 +180,10 @@ int64_t sum_of(const PyEdgeRows& rows, const PyExamples& x, In<float> w, Out<int
 
 // Tables of the steps to tokens low .. low + len(out) - 1.
 void fill_of(nb::object pairwise, In<int64_t> indptr, In<int32_t> pair, In<float> score, int64_t low, Out<double> out) {
-    const int m = static_cast<int>(out.shape(1));
-    const int64_t high = low + static_cast<int64_t>(out.shape(0));
+    const int m = int(out.shape(1));
+    const int64_t high = low + int64_t(out.shape(0));
     check_length(out.size(), (high - low) * m * m);
-    if (low < 0 || high >= static_cast<int64_t>(indptr.size())) throw nb::value_error("there are no such tokens");
+    if (low < 0 || high >= int64_t(indptr.size())) throw nb::value_error("there are no such tokens");
     const double* base = pairwise.is_none() ? nullptr : nb::cast<In<double>>(pairwise, false).data();
     if (base) check_length(nb::cast<In<double>>(pairwise, false).size(), int64_t{m} * m);
     const nb::gil_scoped_release release;
@@ -238,35 +225,31 @@ double expected_of(const Edges& e, const Bundles& b, In<Real> w, nb::object pair
 
 template <class Real>
 void bind_expected(nb::class_<Edges>& edges) {
-    edges.def("expected", &expected_of<Real>, nb::arg("bundles"), nb::arg("weights"), nb::arg("pairwise").none(),
-              nb::arg("edge_weights"), nb::arg("factor"), nb::arg("spread"), nb::arg("low"), nb::arg("high"),
-              nb::arg("state"), nb::arg("pair").none(), nb::arg("edge"), nb::arg("stop"),
-              nb::arg("cost").none() = nb::none());
+    edges.def("expected", &expected_of<Real>, "bundles"_a, "weights"_a, "pairwise"_a.none(), "edge_weights"_a,
+              "factor"_a, "spread"_a, "low"_a, "high"_a, "state"_a, "pair"_a.none(), "edge"_a, "stop"_a,
+              "cost"_a.none() = nb::none());
 }
 
 }  // namespace
 
 void bind_edges(nb::module_& module) {
     nb::class_<PyEdgeRows>(module, "EdgeRows")
-        .def("__init__", &make_edge_rows, nb::arg("m"), nb::arg("begin"), nb::arg("pair"))
-        .def("sum", &sum_of, nb::arg("examples"), nb::arg("weights"), nb::arg("indptr"), nb::arg("pair"),
-             nb::arg("score"), nb::arg("stop"));
-    module.def("fill_steps", &fill_of, nb::arg("pairwise").none(), nb::arg("indptr"), nb::arg("pair"), nb::arg("score"),
-               nb::arg("low"), nb::arg("out"));
+        .def("__init__", &make_edge_rows, "m"_a, "begin"_a, "pair"_a)
+        .def("sum", &sum_of, "examples"_a, "weights"_a, "indptr"_a, "pair"_a, "score"_a, "stop"_a);
+    module.def("fill_steps", &fill_of, "pairwise"_a.none(), "indptr"_a, "pair"_a, "score"_a, "low"_a, "out"_a);
     nb::class_<Edges> edges(module, "Edges");
     edges
-        .def(nb::init<const PyEdgeRows&, const PyExamples&>(), nb::arg("rows"), nb::arg("examples"),
-             nb::keep_alive<1, 2>(), nb::keep_alive<1, 3>())
-        .def("prepare", &prepare_of, nb::arg("weights"), nb::arg("low"), nb::arg("high"), nb::arg("factor"),
-             nb::arg("spread"))
+        .def(nb::init<const PyEdgeRows&, const PyExamples&>(), "rows"_a, "examples"_a, nb::keep_alive<1, 2>(),
+             nb::keep_alive<1, 3>())
+        .def("prepare", &prepare_of, "weights"_a, "low"_a, "high"_a, "factor"_a, "spread"_a)
         .def(
             "gold",
             [](const Edges& e, Out<double> counts) {
                 check_length(counts.size(), e.n_slots());
                 e.gold(counts.data());
             },
-            nb::arg("counts"))
-        .def("steps", &steps_of, nb::arg("sequence"), nb::arg("pairwise").none(), nb::arg("weights"), nb::arg("out"));
+            "counts"_a)
+        .def("steps", &steps_of, "sequence"_a, "pairwise"_a.none(), "weights"_a, "out"_a);
     bind_expected<double>(edges);
     bind_expected<float>(edges);
 }

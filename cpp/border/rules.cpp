@@ -22,19 +22,19 @@ std::vector<double> mask_of(const nb::object& allowed) {  // None: nothing is ma
 void make_automaton(CountingAutomaton* self, In<int32_t> step, In<int32_t> violations, In<int32_t> final,
                     In<uint16_t> class_of, int sense, int limit, In<uint8_t> edges, In<int32_t> room) {
     const auto copy = [](const auto& x) { return std::vector(x.data(), x.data() + x.size()); };
-    new (self) CountingAutomaton{static_cast<int>(step.shape(0)),
-                                 static_cast<int>(step.shape(1)),
-                                 static_cast<int>(step.shape(2)),
-                                 copy(class_of),
-                                 {},
-                                 copy(final),
-                                 sense,
-                                 limit,
-                                 copy(edges),
-                                 copy(room),
-                                 {}};
-    self->moves.resize(step.size());
-    for (size_t c = 0; c < step.size(); ++c) self->moves[c] = {step.data()[c], violations.data()[c]};
+    std::vector<Move> moves(step.size());
+    for (size_t c = 0; c < step.size(); ++c) moves[c] = {step.data()[c], violations.data()[c]};
+    new (self) CountingAutomaton{.marks = int(step.shape(0)),
+                                 .states = int(step.shape(1)),
+                                 .classes = int(step.shape(2)),
+                                 .class_of = copy(class_of),
+                                 .moves = std::move(moves),
+                                 .final = copy(final),
+                                 .sense = sense,
+                                 .limit = limit,
+                                 .edges = copy(edges),
+                                 .room = copy(room),
+                                 .after_class = {}};
     self->find_local();
 }
 
@@ -105,12 +105,12 @@ void make_phrases(Phrases* self, nb::bytes lines) {
 // words, out (N); offsets (B + 1)
 void phrase_places(const Phrases& self, In<int32_t> words, In<int64_t> offsets, Out<int32_t> out) {
     if (out.size() != words.size() || offsets.size() == 0 ||
-        offsets.data()[offsets.size() - 1] != static_cast<int64_t>(words.size()))
+        offsets.data()[offsets.size() - 1] != int64_t(words.size()))
         throw nb::value_error("words, offsets and out do not fit together");
     const nb::gil_scoped_release release;
     for (size_t b = 0; b + 1 < offsets.size(); ++b) {
         const int64_t at = offsets.data()[b];
-        self.places(words.data() + at, static_cast<int>(offsets.data()[b + 1] - at), out.data() + at);
+        self.places(words.data() + at, int(offsets.data()[b + 1] - at), out.data() + at);
     }
 }
 
@@ -118,14 +118,14 @@ void phrase_places(const Phrases& self, In<int32_t> words, In<int64_t> offsets, 
 
 void bind_rules(nb::module_& module) {
     nb::class_<CountingAutomaton>(module, "CountingAutomaton")
-        .def("__init__", &make_automaton, nb::arg("step"), nb::arg("violations"), nb::arg("final"), nb::arg("class_of"),
-             nb::arg("sense"), nb::arg("limit"), nb::arg("edges"), nb::arg("room"));
+        .def("__init__", &make_automaton, "step"_a, "violations"_a, "final"_a, "class_of"_a, "sense"_a, "limit"_a,
+             "edges"_a, "room"_a);
     nb::class_<Phrases>(module, "Phrases")
-        .def("__init__", &make_phrases, nb::arg("lines"))
+        .def("__init__", &make_phrases, "lines"_a)
         .def("__len__", &Phrases::count)
         .def_prop_ro("n_bytes", &Phrases::bytes)
-        .def("places", &phrase_places, nb::arg("words"), nb::arg("offsets"), nb::arg("out"))
-        .def("word", [](const Phrases& p, nb::bytes text) { return p.word(view(text)); }, nb::arg("text"));
+        .def("places", &phrase_places, "words"_a, "offsets"_a, "out"_a)
+        .def("word", [](const Phrases& p, nb::bytes text) { return p.word(view(text)); }, "text"_a);
     nb::class_<Options>(module, "Options")
         .def(nb::init<>())
         .def_rw("time_limit", &Options::time_limit)
@@ -141,22 +141,21 @@ void bind_rules(nb::module_& module) {
     nb::class_<PyBound>(module, "BoundRules")
         .def_prop_ro("allowed",
                      [](const PyBound& b) -> nb::object {  // (N, words), or None
-                         const auto words = static_cast<size_t>(b.core.words);
+                         const auto words = size_t(b.core.words);
                          if (b.core.allowed.empty()) return nb::none();
                          return array_of(b.core.allowed, {b.core.allowed.size() / words, words});
                      })
         .def_ro("errors", &PyBound::errors);
     nb::class_<PyCompiled>(module, "CompiledRules")
-        .def("__init__", &make_compiled, nb::arg("m"), nb::arg("step").none(), nb::arg("same_type").none(),
-             nb::arg("first").none(), nb::arg("last").none(), nb::arg("options"), nb::arg("base").none(),
-             nb::arg("python"))
+        .def("__init__", &make_compiled, "m"_a, "step"_a.none(), "same_type"_a.none(), "first"_a.none(),
+             "last"_a.none(), "options"_a, "base"_a.none(), "python"_a)
         .def(
             "add_rule",
             [](PyCompiled& c, int mode, double penalty) { c.core.rules.push_back({static_cast<Mode>(mode), penalty}); },
-            nb::arg("mode"), nb::arg("penalty"))
-        .def("add_automaton", &add_automaton, nb::arg("rule"), nb::arg("automaton"))
-        .def("add_dependent", &add_dependent, nb::arg("rule"), nb::arg("kind"), nb::arg("places"), nb::arg("keys"))
-        .def("set_conditions", &set_conditions, nb::arg("columns"), nb::arg("lists"), nb::arg("first"), nb::arg("last"))
+            "mode"_a, "penalty"_a)
+        .def("add_automaton", &add_automaton, "rule"_a, "automaton"_a)
+        .def("add_dependent", &add_dependent, "rule"_a, "kind"_a, "places"_a, "keys"_a)
+        .def("set_conditions", &set_conditions, "columns"_a, "lists"_a, "first"_a, "last"_a)
         .def("drop_redundant", [](PyCompiled& c) { c.core.drop_redundant(); })
         .def_prop_ro("n_automata", [](const PyCompiled& c) { return c.core.automata.size(); })
         .def_prop_ro("depends", &PyCompiled::depends)
@@ -165,8 +164,8 @@ void bind_rules(nb::module_& module) {
                          return std::any_of(c.columns.begin(), c.columns.end(),
                                             [](const PyColumn& x) { return x.tokens; });
                      })
-        .def("bind", &bind_batch, nb::arg("offsets"), nb::arg("givens").none(), nb::arg("texts").none(),
-             nb::arg("which").none(), nb::arg("stop").none() = nb::none());
+        .def("bind", &bind_batch, "offsets"_a, "givens"_a.none(), "texts"_a.none(), "which"_a.none(),
+             "stop"_a.none() = nb::none());
 }
 
 }  // namespace bridle

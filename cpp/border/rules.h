@@ -21,10 +21,10 @@ class RecentCache {
     // The value of a key, or nothing. weight(value): of one that was old and is kept again.
     template <class Weight>
     nb::object find(nb::handle key, const Weight& weight) {
-        if (PyObject* found = look(young_, key)) return nb::borrow(found);
-        PyObject* found = look(old_, key);
-        if (!found) return {};
-        const nb::object value = nb::borrow(found);
+        if (PyObject* young = look(young_, key)) return nb::borrow(young);
+        PyObject* old = look(old_, key);
+        if (!old) return {};
+        const nb::object value = nb::borrow(old);
         keep(key, value, weight(value));
         return value;
     }
@@ -40,9 +40,9 @@ class RecentCache {
 
   private:
     static PyObject* look(const nb::dict& in, nb::handle key) {  // borrowed, or null
-        PyObject* found = PyDict_GetItemWithError(in.ptr(), key.ptr());
-        if (!found && PyErr_Occurred()) throw nb::python_error();
-        return found;
+        PyObject* value = PyDict_GetItemWithError(in.ptr(), key.ptr());
+        if (!value && PyErr_Occurred()) throw nb::python_error();
+        return value;
     }
 
     nb::dict young_, old_;
@@ -88,7 +88,7 @@ struct PyCompiled {
     template <class... Masks>
     PyCompiled(int m, Masks&&... masks) : core(m, std::forward<Masks>(masks)...) {}
     bool depends() const { return !core.dependent.empty(); }
-    size_t memory() const { return static_cast<size_t>(std::max<int64_t>(core.options.max_memory, 0)); }
+    size_t memory() const { return size_t(std::max<int64_t>(core.options.max_memory, 0)); }
 };
 
 struct PyBound {
@@ -155,7 +155,7 @@ struct SequenceScores {
 
 struct SingleAnswer {
     double score = -kInf, bound = kInf, seconds = 0;
-    uint8_t status = static_cast<uint8_t>(Status::nothing_found);
+    uint8_t status = uint8_t(Status::nothing_found);
     std::vector<int32_t> violations;  // (rules)
     std::vector<int64_t> counters;
 };

@@ -21,7 +21,7 @@ constexpr double kLargestScore = 1e290;  // as arrays.py has it
 constexpr int kDeepest = 50;             // of a dict in a dict, ...
 
 // Memory for texts, all of which is given back at once. (std::pmr has the same, but not on macOS before 14.)
-class TextMemory {
+class Arena {
   public:
     char* take(size_t size) {
         if (size > left_) {
@@ -57,11 +57,11 @@ class Attributed {
         return PyDict_Check(token) ? dict(token) : list(token);
     }
     // made: a list of pairs, as Python turns a token into; false: one is not, or a name is not text.
-    bool read_pairs(nb::object made) {
+    bool read_pairs(nb::object listed_pairs) {
         texts_.clear(), values_.clear(), held_.clear();
-        PyObject* pairs = made.ptr();
+        PyObject* pairs = listed_pairs.ptr();
         if (!PyList_Check(pairs)) return false;
-        held_.push_back(std::move(made));
+        held_.push_back(std::move(listed_pairs));
         std::string_view name;
         for (Py_ssize_t k = 0; k < PyList_Size(pairs); ++k) {
             PyObject* pair = PyList_GetItem(pairs, k);
@@ -110,14 +110,14 @@ class Attributed {
             Py_ssize_t size = 0;
             const char* at = PyUnicode_AsUTF8AndSize(x, &size);
             if (!at) PyErr_Clear();  // half a character
-            out = {at, static_cast<size_t>(size)};
+            out = {at, size_t(size)};
             return at != nullptr;
         }
         if (!PyBytes_Check(x)) return false;
         char* at = nullptr;
         Py_ssize_t size = 0;
         if (PyBytes_AsStringAndSize(x, &at, &size) < 0) throw nb::python_error();
-        out = {at, static_cast<size_t>(size)};
+        out = {at, size_t(size)};
         return true;
     }
 
@@ -151,7 +151,7 @@ class Attributed {
             if (!text(is_list ? PyList_GetItem(x, k) : PyTuple_GetItem(x, k), name)) return false;
             put(joined(name));
         }
-        if (is_set) std::sort(texts_.begin() + static_cast<std::ptrdiff_t>(first), texts_.end());  // all are 1
+        if (is_set) std::sort(texts_.begin() + ptrdiff_t(first), texts_.end());  // all are 1
         return true;
     }
 
@@ -189,7 +189,7 @@ class Attributed {
     const nb::handle scalars_;
     std::vector<std::string_view> texts_;
     std::vector<double> values_;  // empty: all are 1
-    TextMemory names_;            // that were put together here
+    Arena names_;                 // that were put together here
     std::string prefix_;
     std::vector<nb::object> held_;
 };
@@ -225,32 +225,32 @@ struct PyFeatureTagger {
             const nb::ft_lock_guard lock(mutex);
             unary.swap(spare);
         }
-        const size_t m = static_cast<size_t>(core.labels());
-        unary.resize(static_cast<size_t>(n) * m);
-        std::vector<double> row(static_cast<size_t>(core.width()));
+        const size_t m = size_t(core.labels());
+        unary.resize(size_t(n) * m);
+        std::vector<double> row(size_t(core.width()));
         Attributed attributes(largest, scalars);
         for (int64_t t = 0; t < n; ++t) {
             PyObject* token = PyTuple_GetItem(held.ptr(), t);
             if (!attributes.read(token) && !attributes.read_pairs(pairs(nb::handle(token)))) return false;
             std::fill(row.begin(), row.end(), 0.0);
             attributes.add_to(core, row.data());
-            std::copy_n(row.begin(), m, unary.begin() + static_cast<size_t>(t) * m);
+            std::copy_n(row.begin(), m, unary.begin() + size_t(t) * m);
         }
-        const auto count = static_cast<int64_t>(unary.size());
+        const auto count = int64_t(unary.size());
         return kernels().first_bad_double(unary.data(), count, kLargestScore) == count;
     }
 
     nb::object named(const std::vector<int32_t>& path) const {
-        nb::object out = nb::steal(PyList_New(static_cast<Py_ssize_t>(path.size())));
+        nb::object out = nb::steal(PyList_New(Py_ssize_t(path.size())));
         if (!out.is_valid()) throw nb::python_error();
         for (size_t t = 0; t < path.size(); ++t)
-            PyList_SetItem(out.ptr(), static_cast<Py_ssize_t>(t),
+            PyList_SetItem(out.ptr(), Py_ssize_t(t),
                            nb::borrow(PyTuple_GetItem(labels.ptr(), path[t])).release().ptr());
         return out;
     }
 
     void best(const double* unary, std::vector<int32_t>& path) const {
-        const auto n = static_cast<int64_t>(path.size());
+        const auto n = int64_t(path.size());
         if (n * core.labels() * core.labels() > kLong)
             freely({}, -1, [&](Control& c) { core.best_path(unary, n, path.data(), c); });
         else {
@@ -267,7 +267,7 @@ void make_tagger(PyFeatureTagger* self, const PyRows& rows, const Strings& attri
     std::vector<nb::object> kept;
     check_length(nb::cast<In<double>>(weights, false).size(), rows.begin[rows.rows.size()]);
     check_length(nb::len(labels), rows.m);
-    check_length(static_cast<size_t>(attributes.size()), static_cast<int64_t>(rows.rows.size()));
+    check_length(size_t(attributes.size()), int64_t(rows.rows.size()));
     const double* w = keep<double>(kept, weights);
     const double* pair = pairwise.is_none() ? nullptr : keep<double>(kept, pairwise);
     if (pair) check_length(nb::cast<In<double>>(pairwise, false).size(), int64_t{rows.m} * rows.m);
@@ -296,7 +296,7 @@ nb::object tag_of(PyFeatureTagger& self, nb::handle x, nb::handle pairs, PyCompi
     int64_t n = 0;
     if (!self.score(x, pairs, unary, n)) return nb::none();
     const Current kept{self, unary, given};
-    std::vector<int32_t> path(static_cast<size_t>(n));
+    std::vector<int32_t> path(n);
     if (!rules) {
         self.best(unary.data(), path);
         return self.named(path);
@@ -304,30 +304,28 @@ nb::object tag_of(PyFeatureTagger& self, nb::handle x, nb::handle pairs, PyCompi
     const SequenceScores scores{.unary64 = unary.data(), .head = {.pairwise = self.pairwise}};
     const SingleAnswer answer =
         decode_single(*rules, engine, scores, given, rules->core.options.time_limit, 1, nullptr, path);
-    if (answer.status <= static_cast<uint8_t>(Status::limit)) return self.named(path);
-    return nb::make_tuple(bytes_of(unary), static_cast<int>(answer.status), answer.bound, answer.seconds);
+    if (answer.status <= uint8_t(Status::limit)) return self.named(path);
+    return nb::make_tuple(bytes_of(unary), int(answer.status), answer.bound, answer.seconds);
 }
 
 }  // namespace
 
 void bind_tagging(nb::module_& module) {
     nb::class_<PyFeatureTagger>(module, "FeatureTagger")
-        .def("__init__", &make_tagger, nb::arg("rows"), nb::arg("attributes"), nb::arg("weights"),
-             nb::arg("pairwise").none(), nb::arg("labels"), nb::arg("largest"), nb::arg("scalars"),
-             nb::keep_alive<1, 2>(), nb::keep_alive<1, 3>())
-        .def("tag", &tag_of, nb::arg("x"), nb::arg("pairs"), nb::arg("rules").none(), nb::arg("engine"),
-             nb::arg("given").none(),
+        .def("__init__", &make_tagger, "rows"_a, "attributes"_a, "weights"_a, "pairwise"_a.none(), "labels"_a,
+             "largest"_a, "scalars"_a, nb::keep_alive<1, 2>(), nb::keep_alive<1, 3>())
+        .def("tag", &tag_of, "x"_a, "pairs"_a, "rules"_a.none(), "engine"_a, "given"_a.none(),
              nb::sig("def tag(self, x: object, pairs: object, rules: CompiledRules | None, engine: int, "
                      "given: object | None) -> list[str] | tuple[bytes, int, float, float] | None"))
         .def(
             "best",
             [](const PyFeatureTagger& self, In<double> unary) {
-                check_length(unary.size(), static_cast<int64_t>(unary.shape(0)) * self.core.labels());
+                check_length(unary.size(), int64_t(unary.shape(0)) * self.core.labels());
                 std::vector<int32_t> path(unary.shape(0));
                 self.best(unary.data(), path);
                 return nb::typed<nb::list, nb::str>(nb::borrow<nb::list>(self.named(path)));
             },
-            nb::arg("unary"))
+            "unary"_a)
         .def("current",
              [](PyFeatureTagger& self) {
                  const nb::ft_lock_guard lock(self.mutex);
@@ -342,13 +340,13 @@ void bind_tagging(nb::module_& module) {
                 self.keep(std::move(unary), std::move(given));
                 return true;
             },
-            nb::arg("x"), nb::arg("pairs"), nb::arg("given").none())
+            "x"_a, "pairs"_a, "given"_a.none())
         .def(
             "keep",
             [](PyFeatureTagger& self, In<double> unary, nb::object given) {
                 self.keep({unary.data(), unary.data() + unary.size()}, std::move(given));
             },
-            nb::arg("unary"), nb::arg("given").none());
+            "unary"_a, "given"_a.none());
 }
 
 }  // namespace bridle

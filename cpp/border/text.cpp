@@ -41,13 +41,13 @@ nb::tuple read_block(Reader& reader, const nb::bytes& data, size_t at, bool fina
         const nb::gil_scoped_release release;
         stop = reader.read(text, at, end, final, most);
     }
-    return nb::make_tuple(static_cast<int>(stop), at, end);
+    return nb::make_tuple(int(stop), at, end);
 }
 
 void make_conll(ConllReader* self, bool tab, int label, std::vector<int> slots, std::string prefix, bool always,
                 bool docstart) {
     if (slots.empty()) throw nb::value_error("there are no columns");
-    const int width = static_cast<int>(slots.size());
+    const int width = int(slots.size());
     const auto count = std::count_if(slots.begin(), slots.end(), [](int slot) { return slot >= 0; });
     std::vector<bool> used(width);
     for (const int slot : slots) {
@@ -62,10 +62,10 @@ void make_conll(ConllReader* self, bool tab, int label, std::vector<int> slots, 
 nb::tuple conll_taken(ConllReader& self) {
     nb::list columns;
     for (StringColumn& column : self.columns) columns.append(taken(column));
-    nb::tuple made = nb::make_tuple(taken<int64_t>(self.rows), columns, taken<int64_t>(self.comment_rows),
-                                    taken(self.comments), self.skipped, taken<int64_t>(self.places));
+    nb::tuple taken_columns = nb::make_tuple(taken<int64_t>(self.rows), columns, taken<int64_t>(self.comment_rows),
+                                             taken(self.comments), self.skipped, taken<int64_t>(self.places));
     self.clear();
-    return made;
+    return taken_columns;
 }
 
 // ([(rows, known, whole, bytes, ends) of each key], places); it is empty then.
@@ -75,13 +75,13 @@ nb::tuple json_taken(JsonReader& self) {
         columns.append(nb::make_tuple(taken<int64_t>(column.rows), taken<uint8_t>(column.known),
                                       taken<uint8_t>(column.whole), taken<uint8_t>(column.values.bytes),
                                       taken<int64_t>(column.values.ends)));
-    nb::tuple made = nb::make_tuple(columns, taken<int64_t>(self.places));
+    nb::tuple taken_columns = nb::make_tuple(columns, taken<int64_t>(self.places));
     self.clear();
-    return made;
+    return taken_columns;
 }
 
 void add_key(JsonReader& self, std::string name, int role, std::string needs) {
-    if (role < 0 || role > static_cast<int>(JsonReader::Role::kSkip)) throw nb::value_error("there is no such role");
+    if (role < 0 || role > int(JsonReader::Role::kSkip)) throw nb::value_error("there is no such role");
     self.add_key(std::move(name), static_cast<JsonReader::Role>(role), std::move(needs));
 }
 
@@ -91,9 +91,9 @@ template <class T>
 const T* data_of(nb::handle array, int64_t& size) {
     size = 0;
     if (array.is_none()) return nullptr;
-    const auto found = nb::cast<In<T>>(array, false);  // no copy: it would be gone when this returns
-    size = static_cast<int64_t>(found.size());
-    return found.data();
+    const auto numbers = nb::cast<In<T>>(array, false);  // no copy: it would be gone when this returns
+    size = int64_t(numbers.size());
+    return numbers.data();
 }
 
 void check_offsets(const int64_t* offsets, int64_t count, int64_t most) {
@@ -107,31 +107,31 @@ void check_offsets(const int64_t* offsets, int64_t count, int64_t most) {
 
 // (rows or None, known or None, ends, whole or None, bytes): arrays that Python keeps alive during the call.
 StringLists lists_of(nb::tuple parts, int64_t n) {
-    StringLists made{};
+    StringLists lists{};
     int64_t n_rows, n_known, n_ends, n_whole, n_bytes, n_which;
-    made.rows = data_of<int64_t>(parts[0], n_rows);
-    made.known = data_of<uint8_t>(parts[1], n_known);
-    made.ends = data_of<int64_t>(parts[2], n_ends);
-    made.whole = data_of<uint8_t>(parts[3], n_whole);
-    made.bytes = reinterpret_cast<const char*>(data_of<uint8_t>(parts[4], n_bytes));
-    made.which = data_of<int32_t>(parts[5], n_which);
-    const int64_t values = made.which ? n_which : n_ends - 1;
-    for (int64_t k = 0; made.which && k < values; ++k)
-        if (made.which[k] < 0 || made.which[k] >= n_ends - 1) throw nb::value_error("no such string");
-    if (n_ends < 1 || (made.rows ? n_rows != n + 1 : values != n) || (made.known && n_known != n) ||
-        (made.whole && n_whole != values))
+    lists.rows = data_of<int64_t>(parts[0], n_rows);
+    lists.known = data_of<uint8_t>(parts[1], n_known);
+    lists.ends = data_of<int64_t>(parts[2], n_ends);
+    lists.whole = data_of<uint8_t>(parts[3], n_whole);
+    lists.bytes = reinterpret_cast<const char*>(data_of<uint8_t>(parts[4], n_bytes));
+    lists.which = data_of<int32_t>(parts[5], n_which);
+    const int64_t values = lists.which ? n_which : n_ends - 1;
+    for (int64_t k = 0; lists.which && k < values; ++k)
+        if (lists.which[k] < 0 || lists.which[k] >= n_ends - 1) throw nb::value_error("no such string");
+    if (n_ends < 1 || (lists.rows ? n_rows != n + 1 : values != n) || (lists.known && n_known != n) ||
+        (lists.whole && n_whole != values))
         throw nb::value_error("a column has another number of rows");
-    check_offsets(made.ends, n_ends, n_bytes);
-    if (made.rows) check_offsets(made.rows, n_rows, values);
-    return made;
+    check_offsets(lists.ends, n_ends, n_bytes);
+    if (lists.rows) check_offsets(lists.rows, n_rows, values);
+    return lists;
 }
 
 // (text, row at which it stopped)
 nb::tuple write_conll_of(nb::list columns, nb::object comments, int64_t n, int64_t at, char separator, bool labelled,
                          std::string absent, std::string prefix, bool alone) {
-    std::vector<StringLists> made;
-    for (nb::handle one : columns) made.push_back(lists_of(nb::cast<nb::tuple>(one), n));
-    if (made.empty() || at < 0) throw nb::value_error("there are no columns, or no such row");
+    std::vector<StringLists> lists;
+    for (nb::handle column : columns) lists.push_back(lists_of(nb::cast<nb::tuple>(column), n));
+    if (lists.empty() || at < 0) throw nb::value_error("there are no columns, or no such row");
     StringLists above{};
     if (!comments.is_none()) above = lists_of(nb::cast<nb::tuple>(comments), n);
     const ConllForm form{separator, labelled, std::move(absent), std::move(prefix), alone};
@@ -139,25 +139,25 @@ nb::tuple write_conll_of(nb::list columns, nb::object comments, int64_t n, int64
     int64_t stop;
     {
         const nb::gil_scoped_release release;
-        stop = write_conll(made, comments.is_none() ? nullptr : &above, n, at, form, out);
+        stop = write_conll(lists, comments.is_none() ? nullptr : &above, n, at, form, out);
     }
     return nb::make_tuple(nb::bytes(out.data(), out.size()), stop);
 }
 
 // fields: (kind, text before the value, column, whether a missing value is written as null)
 nb::bytes write_json_of(nb::list fields, int64_t n) {
-    std::vector<JsonField> made;
-    for (nb::handle one : fields) {
-        const auto [kind, text, values, nulls] = nb::cast<std::tuple<int, std::string, nb::tuple, bool>>(one);
+    std::vector<JsonField> json_fields;
+    for (nb::handle field : fields) {
+        const auto [kind, text, values, nulls] = nb::cast<std::tuple<int, std::string, nb::tuple, bool>>(field);
         if (kind < 0 || kind > 2) throw nb::value_error("there is no such kind");
-        made.push_back({static_cast<JsonField::Kind>(kind), text, lists_of(values, n), nulls});
-        const bool is_list = made.back().values.rows != nullptr;
+        json_fields.push_back({static_cast<JsonField::Kind>(kind), text, lists_of(values, n), nulls});
+        const bool is_list = json_fields.back().values.rows != nullptr;
         if (is_list != (kind == 2)) throw nb::value_error("only a list has rows");
     }
     std::string out;
     {
         const nb::gil_scoped_release release;
-        write_json(made, n, out);
+        write_json(json_fields, n, out);
     }
     return nb::bytes(out.data(), out.size());
 }
@@ -166,28 +166,26 @@ nb::bytes write_json_of(nb::list fields, int64_t n) {
 
 void bind_text(nb::module_& module) {
     nb::class_<ConllReader>(module, "ConllReader")
-        .def("__init__", &make_conll, nb::arg("tab"), nb::arg("label"), nb::arg("slots"), nb::arg("prefix"),
-             nb::arg("always"), nb::arg("docstart"))
-        .def("read", &read_block<ConllReader>, nb::arg("data"), nb::arg("at"), nb::arg("final"), nb::arg("most"))
+        .def("__init__", &make_conll, "tab"_a, "label"_a, "slots"_a, "prefix"_a, "always"_a, "docstart"_a)
+        .def("read", &read_block<ConllReader>, "data"_a, "at"_a, "final"_a, "most"_a)
         .def("__len__", [](const ConllReader& self) { return self.rows.size() - 1; })
         .def("take", &conll_taken);
     module.def(
         "end_of_sequence",
         [](nb::bytes data, size_t at, bool final) {
             const size_t end = end_of_sequence(block_of(data, at), at, final);
-            return end == std::string_view::npos ? int64_t{-1} : static_cast<int64_t>(end);
+            return end == std::string_view::npos ? int64_t{-1} : int64_t(end);
         },
-        nb::arg("data"), nb::arg("at"), nb::arg("final"));
+        "data"_a, "at"_a, "final"_a);
     nb::class_<JsonReader>(module, "JsonReader")
         .def(nb::init<>())
-        .def("add_key", &add_key, nb::arg("name"), nb::arg("role"), nb::arg("needs"))
-        .def("read", &read_block<JsonReader>, nb::arg("data"), nb::arg("at"), nb::arg("final"), nb::arg("most"))
+        .def("add_key", &add_key, "name"_a, "role"_a, "needs"_a)
+        .def("read", &read_block<JsonReader>, "data"_a, "at"_a, "final"_a, "most"_a)
         .def("__len__", [](const JsonReader& self) { return self.n_rows; })
         .def("take", &json_taken);
-    module.def("write_conll", &write_conll_of, nb::arg("columns"), nb::arg("comments").none(), nb::arg("n"),
-               nb::arg("at"), nb::arg("separator"), nb::arg("labelled"), nb::arg("absent"), nb::arg("prefix"),
-               nb::arg("alone"));
-    module.def("write_json", &write_json_of, nb::arg("fields"), nb::arg("n"));
+    module.def("write_conll", &write_conll_of, "columns"_a, "comments"_a.none(), "n"_a, "at"_a, "separator"_a,
+               "labelled"_a, "absent"_a, "prefix"_a, "alone"_a);
+    module.def("write_json", &write_json_of, "fields"_a, "n"_a);
 }
 
 }  // namespace bridle

@@ -8,7 +8,7 @@ namespace bridle {
 
 FeatureTagger::FeatureTagger(const Rows& rows, const Strings& attributes, const double* w, const double* pairwise)
     : rows_(rows), attributes_(attributes), w_(w) {
-    const size_t m = static_cast<size_t>(rows.m);
+    const size_t m = size_t(rows.m);
     std::vector<double> back(pairwise ? m * m : 0);
     if (pairwise)
         for (size_t i = 0; i < m; ++i)
@@ -19,26 +19,25 @@ FeatureTagger::FeatureTagger(const Rows& rows, const Strings& attributes, const 
 }
 
 void FeatureTagger::add(const std::string_view* texts, const double* values, size_t count, double* row) const {
-    int32_t found[Strings::kSome];
+    int32_t numbers[Strings::kSome];
     double kept[Strings::kSome];
     for (size_t first = 0; first < count; first += Strings::kSome) {
-        const int some = static_cast<int>(std::min<size_t>(Strings::kSome, count - first));
-        attributes_.find_some(texts + first, some, found);
+        const int some = int(std::min<size_t>(Strings::kSome, count - first));
+        attributes_.find_some(texts + first, some, numbers);
         int known = 0;
         for (int k = 0; k < some; ++k) {
-            if (values) kept[known] = values[first + static_cast<size_t>(k)];
-            found[known] = found[k];
-            known += found[k] >= 0;
+            if (values) kept[known] = values[first + size_t(k)];
+            numbers[known] = numbers[k];
+            known += numbers[k] >= 0;
         }
-        add_attributes(rows_, found, values ? kept : nullptr, known, w_, row);
+        add_attributes(rows_, numbers, values ? kept : nullptr, known, w_, row);
     }
 }
 
 void FeatureTagger::best_path(const double* unary, int64_t n, int32_t* path, Control& control) const {
-    const size_t m = static_cast<size_t>(rows_.m);
-    std::vector<double> reversed(static_cast<size_t>(n) * m);
-    for (int64_t t = 0; t < n; ++t)
-        std::copy_n(unary + static_cast<size_t>(t) * m, m, reversed.begin() + static_cast<size_t>(n - 1 - t) * m);
+    const size_t m = size_t(rows_.m);
+    std::vector<double> reversed(size_t(n) * m);
+    for (int64_t t = 0; t < n; ++t) std::copy_n(unary + size_t(t) * m, m, reversed.begin() + size_t(n - 1 - t) * m);
     const int64_t offsets[] = {0, n};
     Problem problem;
     problem.m = rows_.m, problem.B = 1, problem.N = n;

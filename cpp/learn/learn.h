@@ -3,10 +3,12 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <memory>
+#include <span>
 #include <vector>
 
-#include "search/control.h"
 #include "learn/rows.h"
+#include "search/engines.h"
 
 namespace bridle {
 
@@ -42,8 +44,8 @@ class Edges {
     Edges(const EdgeRows& rows, const Examples& x);
 
     const int m, width;  // width: padded_row(m)
-    int64_t n_slots() const { return static_cast<int64_t>(slots_.size()); }
-    int64_t n_attributes() const { return static_cast<int64_t>(begin_.size()) - 1; }
+    int64_t n_slots() const { return int64_t(slots_.size()); }
+    int64_t n_attributes() const { return int64_t(begin_.size()) - 1; }
     const Examples& tokens() const { return x_; }
 
     // each(s, slot) for the weights of token t
@@ -55,7 +57,7 @@ class Edges {
     // each(s) for the weights of token t that belong to labels i, then j
     template <class Each>
     void of_pair(int64_t t, int i, int j, const Each& each) const {
-        const uint32_t cell = static_cast<uint32_t>(i * width + j);
+        const uint32_t cell = uint32_t(i * width + j);
         for (int64_t k = x_.indptr[t]; k < x_.indptr[t + 1]; ++k) {
             const Slot *first = slots_.data() + begin_[x_.attrs[k]], *last = slots_.data() + begin_[x_.attrs[k] + 1];
             const Slot* at = std::lower_bound(first, last, cell, [](const Slot& s, uint32_t c) { return s.cell < c; });
@@ -89,10 +91,6 @@ template <class Real>
 double expected_counts(const Joined& x, const Edges& edges, const Real* w, const double* pairwise,
                        const EdgeWeights& edge_weights, const double* cost, int64_t low, int64_t high, double* state,
                        double* pair, double* edge, Control& control);
-extern template double expected_counts(const Joined&, const Edges&, const double*, const double*, const EdgeWeights&,
-                                       const double*, int64_t, int64_t, double*, double*, double*, Control&);
-extern template double expected_counts(const Joined&, const Edges&, const float*, const double*, const EdgeWeights&,
-                                       const double*, int64_t, int64_t, double*, double*, double*, Control&);
 
 // seen (A, words): bit y of attribute a: the two occur together
 void seen_pairs(const Examples& x, int words, uint64_t* seen);
@@ -120,7 +118,7 @@ struct AveragedWeights {
 // One pass of the structured perceptron over the sequences in `order`; returns the number of wrong tokens.
 //   y^ = argmax of the score;  w += F(x, y) - F(x, y^),   what belongs to token t times the weight of its label y[t]
 // Where labels are not known, y is the best of the labellings that agree with what is known.
-int64_t perceptron_pass(const Joined& x, const AveragedWeights& v, const int64_t* order, int64_t count, int64_t& step,
+int64_t perceptron_pass(const Joined& x, const AveragedWeights& v, std::span<const int64_t> order, int64_t& step,
                         Control& control);
 // The update alone, for a labelling `guess` (N) that somebody else found; all labels are known. Returns the number of wrong tokens.
 int64_t perceptron_update(const Joined& x, const AveragedWeights& v, int64_t b, const int32_t* guess, int64_t& step);
@@ -130,7 +128,7 @@ int64_t perceptron_update(const Joined& x, const AveragedWeights& v, int64_t b, 
 //                                               winnow:     w(y) *= 1 + rate, w(other) /= 1 + rate   (active attributes)
 // A label that weighs more: the same as if it were updated so many times.
 int64_t local_pass(const Joined& x, const AveragedWeights& v, bool winnow, double margin, double rate,
-                   const int64_t* order, int64_t count, int64_t& step, int64_t& wrong, Control& control);
+                   std::span<const int64_t> order, int64_t& step, int64_t& wrong, Control& control);
 
 // Tagging in a constrained space (Zhao & Marcus 2012, section 2.2): labels of decided tokens are fixed, the others are scored,
 // given the labels before them and the decided labels after them.
@@ -170,7 +168,69 @@ void constrained_search(const Rows& rows, const Examples& examples, const float*
 
 // One pass of the averaged perceptron; context weights and their sums besides those in v. Returns the number of wrong tokens.
 int64_t constrained_pass(const Joined& x, const Tokens& tokens, const Context& context, const AveragedWeights& v,
-                         double* weights, double* sums, int beam, const int64_t* order, int64_t count, int64_t& step,
+                         double* weights, double* sums, int beam, std::span<const int64_t> order, int64_t& step,
                          Control& control);
+
+// Inference-based training: the structured perceptron, whose guesses are found under rules.
+//   y^ = argmax over y of  w . F(x, y) - (what violated soft rules cost),  y obeys the hard rules;      w += F(x, y) - F(x, y^)
+// If no labelling obeys them, y^ has the fewest violations, and of those labellings the best score.
+//
+// The rules are bound to all B sequences (b) before the first pass: what comes with a sequence never changes. Weights do, so the
+// scores of one sequence are made at a time, and the table of transitions when label bigrams have moved since it was made.
+
+// Finds labellings of the training sequences under one form of their rules.
+class Guesser {
+  public:
+    // rules: bound to all sequences, without scores. What it points to must outlive this.
+    Guesser(const Problem& rules, Engine engine, const Options& options);
+
+    void begin();                // a pass: borrows memory to search in
+    void end(Control& control);  // and gives it back
+    void moved() { stale_ = true; }
+
+    // unary (n, m) of sequence b, pair (m, m) or null; all finite.
+    Answer best(int64_t b, const double* unary, const double* pair, Control& control);
+    int64_t count() const { return problem_.B; }
+
+  private:
+    void score_steps(const double* pair, Control& control);
+
+    Problem problem_;
+    const Engine engine_;
+    const Options& options_;
+    Tables masked_;                   // transitions without scores, made when they are first needed
+    std::shared_ptr<Tables> scored_;  // and with them
+    std::unique_ptr<Search> search_;
+    bool masks_made_ = false;
+    bool stale_ = true;  // have label bigrams moved since `scored_` was made?
+};
+
+// How far a pass came.
+struct Passed {
+    int64_t done = 0, wrong = 0;      // sequences, and tokens of them
+    Status status = Status::optimal;  // why the next one was left to the caller; optimal: there is none left
+};
+
+class TrainingRules {
+  public:
+    explicit TrainingRules(std::unique_ptr<Guesser> strict);
+
+    // Where rules clash, ask this one; before it is set, a pass stops there.
+    void relax(std::unique_ptr<Guesser> relaxed);
+    int64_t count() const { return strict_->count(); }  // B
+
+    // One pass over the sequences in `order`, or its beginning: up to a sequence that is infeasible and cannot be relaxed yet,
+    // that no labelling was found for, or whose scores are too large.
+    Passed pass(const Joined& x, const AveragedWeights& v, std::span<const int64_t> order, int64_t& step,
+                Control& control);
+
+  private:
+    Answer guess(int64_t b, const double* pair, Control& control);
+    bool score(const Joined& x, const double* w, int64_t b);  // into scores_; are all of them scores?
+
+    std::unique_ptr<Guesser> strict_, relaxed_;
+    std::vector<uint8_t> clash_;  // (B) is it infeasible? That does not depend on the weights
+    std::vector<double> scores_;  // (n, m)
+};
 
 }  // namespace bridle

@@ -53,23 +53,22 @@ inline double log_sum(const double* x, int m) {
 // add(t, p): hears the probabilities (m, m) of i at t - 1 and j at t.
 template <class Real, class Steps, class Add>
 double count_by_logs(const Real* u, const Steps& steps, int n, int m, int w, Real* p, const Add& add) {
-    const auto at = [w](std::vector<double>& x, int t) { return x.data() + static_cast<size_t>(t) * w; };
-    std::vector<double> a(static_cast<size_t>(n) * w), b(a.size()), x(m), both(static_cast<size_t>(m) * m);
+    const auto at = [w](std::vector<double>& x, int t) { return x.data() + size_t(t) * w; };
+    std::vector<double> a(size_t(n) * w), b(a.size()), x(m), both(size_t(m) * m);
     for (int t = 0; t < n; ++t) {
         const double* step = t ? steps(t) : nullptr;
         for (int j = 0; j < m; ++j) {
             for (int i = 0; t && i < m; ++i) x[i] = at(a, t - 1)[i] + step[i * m + j];
-            at(a, t)[j] = u[static_cast<size_t>(t) * w + j] + (t ? log_sum(x.data(), m) : 0.0);
+            at(a, t)[j] = u[size_t(t) * w + j] + (t ? log_sum(x.data(), m) : 0.0);
         }
     }
     const double log_z = log_sum(at(a, n - 1), m);
     for (int t = n - 1; t >= 0; --t) {
         const double* step = t + 1 < n ? steps(t + 1) : nullptr;
         for (int i = 0; i < m; ++i) {
-            for (int j = 0; step && j < m; ++j)
-                x[j] = step[i * m + j] + u[static_cast<size_t>(t + 1) * w + j] + at(b, t + 1)[j];
+            for (int j = 0; step && j < m; ++j) x[j] = step[i * m + j] + u[size_t(t + 1) * w + j] + at(b, t + 1)[j];
             at(b, t)[i] = step ? log_sum(x.data(), m) : 0.0;
-            p[static_cast<size_t>(t) * w + i] = static_cast<Real>(std::exp(at(a, t)[i] + at(b, t)[i] - log_z));
+            p[size_t(t) * w + i] = Real(std::exp(at(a, t)[i] + at(b, t)[i] - log_z));
             for (int j = 0; step && j < m; ++j) both[i * m + j] = std::exp(at(a, t)[i] + x[j] - log_z);
         }
         if (step) add(t + 1, both.data());
@@ -105,7 +104,7 @@ void hold(const int32_t* y, int n, int m, int width, Real* scores) {
     for (int t = 0; t < n; ++t, scores += width) {
         if (y[t] < 0) continue;
         const Real kept = scores[y[t]];
-        std::fill_n(scores, m, static_cast<Real>(kNoLabel));
+        std::fill_n(scores, m, Real(kNoLabel));
         scores[y[t]] = kept;
     }
 }
@@ -120,18 +119,18 @@ double over_sequences(const Joined& x, const Real* w, const double* cost, int64_
     for (int64_t b = low; b < high; ++b) {
         if (b % 64 == 0) control.check();
         const int64_t first = x.offsets[b];
-        const int n = static_cast<int>(x.offsets[b + 1] - first);
+        const int n = int(x.offsets[b + 1] - first);
         if (n == 0) continue;
         const int32_t* y = x.y + first;
         const bool whole = all_known(y, n);
         if (!whole && none_known(y, n)) continue;  // every labelling agrees with what is known
-        const size_t cells = static_cast<size_t>(n) * x.width;
+        const size_t cells = size_t(n) * x.width;
         if (u.size() < cells) u.resize(cells);
         x.score(first, n, w, u.data());
-        if (!whole) scores.assign(u.begin(), u.begin() + static_cast<std::ptrdiff_t>(cells));
+        if (!whole) scores.assign(u.begin(), u.begin() + ptrdiff_t(cells));
         for (int t = 0; cost && t < n; ++t)
             if (y[t] >= 0) {  // cost for all labels but the right one, less what all have in common
-                u[static_cast<size_t>(t) * x.width + y[t]] -= static_cast<Real>(cost[y[t]]);
+                u[size_t(t) * x.width + y[t]] -= Real(cost[y[t]]);
                 log_z += cost[y[t]];
             }
         log_z += add(first, n, u.data(), 1.0);
@@ -150,18 +149,17 @@ template <class Real>
 double expected_counts(const Joined& x, const Real* w, const double* pairwise, const double* cost, int64_t low,
                        int64_t high, double* state, double* pair, Control& control) {
     const int m = x.m, width = x.width;
-    const size_t square = static_cast<size_t>(m) * width;
+    const size_t square = size_t(m) * width;
     std::vector<Real> E(square), back(square), sum(square), b(width), a, v, p, c;
     std::vector<double> pairs(square);
     const auto [low_pair, high_pair] =
-        pairwise ? std::minmax_element(pairwise, pairwise + static_cast<size_t>(m) * m) : std::pair(&kZero, &kZero);
+        pairwise ? std::minmax_element(pairwise, pairwise + size_t(m) * m) : std::pair(&kZero, &kZero);
     const double shift = *high_pair;
     const bool by_logs = shift - *low_pair > kRange<Real>;
     for (int i = 0; i < m; ++i)
         for (int j = 0; j < m; ++j) {
-            E[static_cast<size_t>(i) * width + j] =
-                static_cast<Real>(pairwise ? std::exp(pairwise[i * m + j] - shift) : 1.0);
-            back[static_cast<size_t>(j) * width + i] = E[static_cast<size_t>(i) * width + j];
+            E[size_t(i) * width + j] = Real(pairwise ? std::exp(pairwise[i * m + j] - shift) : 1.0);
+            back[size_t(j) * width + i] = E[size_t(i) * width + j];
         }
     const SumKernels<Real>& k = sum_kernels<Real>();
     const FlushToZero flush;
@@ -171,10 +169,10 @@ double expected_counts(const Joined& x, const Real* w, const double* pairwise, c
         held = 0;
     };
     const auto add = [&](int64_t first, int n, Real* u, double share) {
-        const size_t cells = static_cast<size_t>(n) * width;
+        const size_t cells = size_t(n) * width;
         if (a.size() < cells) a.resize(cells), v.resize(cells), p.resize(cells), c.resize(n);
         const auto scale = [&](std::vector<Real>& counts) {
-            if (share != 1) std::for_each_n(counts.begin(), cells, [share](Real& q) { q *= static_cast<Real>(share); });
+            if (share != 1) std::for_each_n(counts.begin(), cells, [share](Real& q) { q *= Real(share); });
         };
         if (by_logs) {
             const double log_z = count_by_logs(
@@ -188,15 +186,14 @@ double expected_counts(const Joined& x, const Real* w, const double* pairwise, c
         }
         double log_z = (n - 1) * shift + k.lift(u, n, m, width);
         k.forward(u, E.data(), n, m, width, a.data(), c.data());
-        for (int t = 0; t < n; ++t) log_z -= std::log(static_cast<double>(c[t]));
+        for (int t = 0; t < n; ++t) log_z -= std::log(double(c[t]));
         k.backward(u, back.data(), n, m, width, a.data(), c.data(), b.data(), v.data(), p.data());
         scale(p), scale(v);
         x.expect(first, n, p.data(), state);
         for (int t = 0; pairwise && t + 1 < n; t += kHeld) {
             const int count = std::min(kHeld, n - 1 - t);
             if (held + count > kHeld) settle();
-            k.add_outer(a.data() + static_cast<size_t>(t) * width, v.data() + static_cast<size_t>(t + 1) * width, count,
-                        m, width, sum.data());
+            k.add_outer(a.data() + size_t(t) * width, v.data() + size_t(t + 1) * width, count, m, width, sum.data());
             held += count;
         }
         return share * log_z;
@@ -204,9 +201,7 @@ double expected_counts(const Joined& x, const Real* w, const double* pairwise, c
     const double log_z = over_sequences(x, w, cost, low, high, add, control);
     settle();
     for (int i = 0; pairwise && i < m; ++i)
-        for (int j = 0; j < m; ++j)
-            pair[i * m + j] +=
-                static_cast<double>(E[static_cast<size_t>(i) * width + j]) * pairs[static_cast<size_t>(i) * width + j];
+        for (int j = 0; j < m; ++j) pair[i * m + j] += double(E[size_t(i) * width + j]) * pairs[size_t(i) * width + j];
     return log_z;
 }
 
@@ -218,7 +213,7 @@ template double expected_counts(const Joined&, const float*, const double*, cons
 void gold_counts(const Joined& x, double* state, double* pair) {
     for (int64_t b = 0; b < x.B; ++b) {
         const int64_t first = x.offsets[b];
-        if (!all_known(x.y + first, static_cast<int>(x.offsets[b + 1] - first))) continue;
+        if (!all_known(x.y + first, int(x.offsets[b + 1] - first))) continue;
         for (int64_t t = first; t < x.offsets[b + 1]; ++t) {
             x.of_label(t, x.y[t], [&](int64_t slot, double value) { state[slot] += value; });
             if (pair && t > first) pair[x.y[t - 1] * x.m + x.y[t]] += 1;
@@ -229,12 +224,12 @@ void gold_counts(const Joined& x, double* state, double* pair) {
 void seen_pairs(const Examples& x, int words, uint64_t* seen) {
     for (int64_t t = 0; t < x.offsets[x.B]; ++t)
         for (int64_t k = x.indptr[t]; x.y[t] >= 0 && k < x.indptr[t + 1]; ++k)
-            seen[static_cast<size_t>(x.attrs[k]) * words + x.y[t] / 64] |= uint64_t{1} << (x.y[t] % 64);
+            seen[size_t(x.attrs[k]) * words + x.y[t] / 64] |= uint64_t{1} << (x.y[t] % 64);
 }
 
 int64_t sum_edges(const EdgeRows& rows, const Examples& x, const float* w, int64_t* indptr, int32_t* pair, float* score,
                   Control& control) {
-    std::vector<int64_t> at(static_cast<size_t>(rows.m) * rows.m, -1);  // where the sum of a pair stands, if it does
+    std::vector<int64_t> at(size_t(rows.m) * rows.m, -1);  // where the sum of a pair stands, if it does
     int64_t count = 0;
     indptr[0] = 0;
     for (int64_t t = 0, N = x.n_tokens(); t < N; ++t) {
@@ -242,7 +237,7 @@ int64_t sum_edges(const EdgeRows& rows, const Examples& x, const float* w, int64
         const int64_t first = count;
         for (int64_t k = x.indptr[t]; k < x.indptr[t + 1]; ++k)
             for (int64_t s = rows.begin[x.attrs[k]]; s < rows.begin[x.attrs[k] + 1]; ++s) {
-                int64_t& place = at[static_cast<size_t>(rows.pair[s])];
+                int64_t& place = at[size_t(rows.pair[s])];
                 if (place < first) pair[place = count++] = rows.pair[s], score[place] = w[s];
                 else score[place] += w[s];
             }
@@ -253,30 +248,30 @@ int64_t sum_edges(const EdgeRows& rows, const Examples& x, const float* w, int64
 
 void fill_steps(int m, const double* pairwise, const int64_t* indptr, const int32_t* pair, const float* score,
                 int64_t low, int64_t high, double* out) {
-    const size_t square = static_cast<size_t>(m) * m;
+    const size_t square = size_t(m) * m;
     for (int64_t t = low; t < high; ++t, out += square) {
         if (pairwise) std::copy_n(pairwise, square, out);
         else std::fill_n(out, square, 0.0);
-        for (int64_t k = indptr[t]; k < indptr[t + 1]; ++k) out[pair[k]] += static_cast<double>(score[k]);
+        for (int64_t k = indptr[t]; k < indptr[t + 1]; ++k) out[pair[k]] += double(score[k]);
     }
 }
 
 Edges::Edges(const EdgeRows& rows, const Examples& x)
     : m(rows.m), width(padded_row(rows.m)), x_(x), begin_(rows.begin, rows.begin + rows.A + 1) {
     if (int64_t{m} * width > int64_t{UINT32_MAX}) throw std::length_error("too many labels");
-    slots_.reserve(static_cast<size_t>(begin_.back()));
+    slots_.reserve(size_t(begin_.back()));
     for (int64_t s = 0; s < begin_.back(); ++s) {
         const int i = rows.pair[s] / m, j = rows.pair[s] % m;
-        slots_.push_back({static_cast<uint32_t>(i * width + j), static_cast<uint16_t>(i), static_cast<uint16_t>(j)});
+        slots_.push_back({uint32_t(i * width + j), uint16_t(i), uint16_t(j)});
     }
 }
 
 void Edges::steps(int64_t b, const double* pairwise, const double* w, double* out) const {
-    const size_t square = static_cast<size_t>(m) * m;
+    const size_t square = size_t(m) * m;
     for (int64_t t = x_.offsets[b] + 1; t < x_.offsets[b + 1]; ++t, out += square) {
         if (pairwise) std::copy_n(pairwise, square, out);
         else std::fill_n(out, square, 0.0);
-        of_token(t, [&](int64_t s, const Slot& slot) { out[static_cast<size_t>(slot.i) * m + slot.j] += w[s]; });
+        of_token(t, [&](int64_t s, const Slot& slot) { out[size_t(slot.i) * m + slot.j] += w[s]; });
     }
 }
 
@@ -294,7 +289,7 @@ void Edges::prepare(const double* w, int64_t low, int64_t high, double* factor, 
 void Edges::gold(double* counts) const {
     for (int64_t b = 0; b < x_.B; ++b) {
         const int64_t first = x_.offsets[b], last = x_.offsets[b + 1];
-        if (!all_known(x_.y + first, static_cast<int>(last - first))) continue;
+        if (!all_known(x_.y + first, int(last - first))) continue;
         for (int64_t t = first + 1; t < last; ++t) of_pair(t, x_.y[t - 1], x_.y[t], [&](int64_t s) { counts[s] += 1; });
     }
 }
@@ -316,19 +311,18 @@ class EdgeChain {
           weights_(weights),
           m_(edges.m),
           w_(edges.width),
-          base_(static_cast<size_t>(m_) * w_),
+          base_(size_t(m_) * w_),
           sum_(base_.size()),
           b_(w_),
           v_(w_),
           scaled_(w_),
           pairs_(base_.size()),
-          scores_(static_cast<size_t>(m_) * m_) {
+          scores_(size_t(m_) * m_) {
         if (pairwise) std::copy_n(pairwise, scores_.size(), scores_.data());
         const auto [least, most] = std::minmax_element(scores_.begin(), scores_.end());
         shift_ = *most, range_ = *most - *least;
         for (int i = 0; i < m_; ++i)
-            for (int j = 0; j < m_; ++j)
-                base_[static_cast<size_t>(i) * w_ + j] = static_cast<Real>(std::exp(score(i, j) - shift_));
+            for (int j = 0; j < m_; ++j) base_[size_t(i) * w_ + j] = Real(std::exp(score(i, j) - shift_));
         table_ = base_;
     }
 
@@ -337,20 +331,20 @@ class EdgeChain {
     double count(int64_t first, int n, Real* u, double share, Real* p, double* edge) {
         const double range = range_of(first, n);
         if (range > kRange<Real>) return count_wide(first, n, range, u, share, p, edge);
-        const Real part = static_cast<Real>(share);
+        const Real part = Real(share);
         const SumKernels<Real>& k = sum_kernels<Real>();
-        const size_t cells = static_cast<size_t>(n) * w_;
+        const size_t cells = size_t(n) * w_;
         if (a_.size() < cells) a_.resize(cells), c_.resize(n);
         double log_z = (n - 1) * shift_ + k.lift(u, n, m_, w_);
         for (int t = 0; t < n; ++t) {
-            Real* a = &a_[static_cast<size_t>(t) * w_];
+            Real* a = &a_[size_t(t) * w_];
             if (t) change(first + t);
-            c_[t] = k.forward_step(t ? a - w_ : nullptr, table_.data(), u + static_cast<size_t>(t) * w_, m_, w_, a);
+            c_[t] = k.forward_step(t ? a - w_ : nullptr, table_.data(), u + size_t(t) * w_, m_, w_, a);
             if (t) restore(first + t);
-            log_z -= std::log(static_cast<double>(c_[t]));
+            log_z -= std::log(double(c_[t]));
         }
         for (int t = n - 1; t >= 0; --t) {
-            const size_t row = static_cast<size_t>(t) * w_;
+            const size_t row = size_t(t) * w_;
             k.weigh(c_[t], u + row, &a_[row], t + 1 < n ? b_.data() : nullptr, w_, v_.data(), p + row);
             if (share != 1) std::for_each_n(p + row, w_, [part](Real& q) { q *= part; });
             if (t == 0) break;
@@ -362,7 +356,7 @@ class EdgeChain {
             change(first + t);
             k.backward_step(table_.data(), v_.data(), before, m_, w_, b_.data(), sum_.data());
             edges_.of_token(first + t, [&](int64_t s, const Edges::Slot& slot) {
-                edge[s] += static_cast<double>(before[slot.i] * table_[slot.cell]) * v_[slot.j];
+                edge[s] += double(before[slot.i] * table_[slot.cell]) * v_[slot.j];
             });
             restore(first + t);
             if (++held_ == kHeld) settle();
@@ -374,12 +368,12 @@ class EdgeChain {
     void add_pairs(double* pair) {
         settle();
         for (int i = 0; i < m_; ++i)
-            for (int j = 0; j < m_; ++j) pair[i * m_ + j] += pairs_[static_cast<size_t>(i) * w_ + j];
+            for (int j = 0; j < m_; ++j) pair[i * m_ + j] += pairs_[size_t(i) * w_ + j];
         if (wide_) wide_->add_pairs(pair);
     }
 
   private:
-    double& score(int i, int j) { return scores_[static_cast<size_t>(i) * m_ + j]; }
+    double& score(int i, int j) { return scores_[size_t(i) * m_ + j]; }
 
     // How far apart transition scores to one position can be, at most.
     double range_of(int64_t first, int n) const {
@@ -394,8 +388,7 @@ class EdgeChain {
     }
 
     void change(int64_t t) {
-        edges_.of_token(
-            t, [&](int64_t s, const Edges::Slot& slot) { table_[slot.cell] *= static_cast<Real>(weights_.factor[s]); });
+        edges_.of_token(t, [&](int64_t s, const Edges::Slot& slot) { table_[slot.cell] *= Real(weights_.factor[s]); });
     }
     void restore(int64_t t) {
         edges_.of_token(t, [&](int64_t, const Edges::Slot& slot) { table_[slot.cell] = base_[slot.cell]; });
@@ -410,10 +403,10 @@ class EdgeChain {
         if constexpr (std::is_same_v<Real, float>) {
             if (range <= kRange<double>) {
                 if (!wide_) wide_ = std::make_unique<EdgeChain<double>>(edges_, scores_.data(), weights_);
-                const size_t cells = static_cast<size_t>(n) * w_;
-                std::vector<double> scores(u, u + cells), found(cells);
-                const double log_z = wide_->count(first, n, scores.data(), share, found.data(), edge);
-                for (size_t cell = 0; cell < cells; ++cell) p[cell] = static_cast<float>(found[cell]);
+                const size_t cells = size_t(n) * w_;
+                std::vector<double> scores(u, u + cells), probabilities(cells);
+                const double log_z = wide_->count(first, n, scores.data(), share, probabilities.data(), edge);
+                for (size_t cell = 0; cell < cells; ++cell) p[cell] = float(probabilities[cell]);
                 return log_z;
             }
         }
@@ -421,18 +414,18 @@ class EdgeChain {
         const auto steps = [&](int t) {
             step = scores_;
             edges_.of_token(first + t, [&](int64_t s, const Edges::Slot& slot) {
-                step[static_cast<size_t>(slot.i) * m_ + slot.j] += weights_.w[s];
+                step[size_t(slot.i) * m_ + slot.j] += weights_.w[s];
             });
             return step.data();
         };
         const double log_z = count_by_logs(u, steps, n, m_, w_, p, [&](int t, const double* both) {
             edges_.of_token(first + t, [&](int64_t s, const Edges::Slot& slot) {
-                edge[s] += share * both[static_cast<size_t>(slot.i) * m_ + slot.j];
+                edge[s] += share * both[size_t(slot.i) * m_ + slot.j];
             });
             for (int i = 0; i < m_; ++i)
-                for (int j = 0; j < m_; ++j) pairs_[static_cast<size_t>(i) * w_ + j] += share * both[i * m_ + j];
+                for (int j = 0; j < m_; ++j) pairs_[size_t(i) * w_ + j] += share * both[i * m_ + j];
         });
-        std::for_each_n(p, static_cast<size_t>(n) * w_, [share](Real& q) { q *= static_cast<Real>(share); });
+        std::for_each_n(p, size_t(n) * w_, [share](Real& q) { q *= Real(share); });
         return share * log_z;
     }
 
@@ -458,7 +451,7 @@ double expected_counts(const Joined& x, const Edges& edges, const Real* w, const
     std::vector<Real> p;
     const FlushToZero flush;
     const auto add = [&](int64_t first, int n, Real* u, double share) {
-        p.resize(std::max(p.size(), static_cast<size_t>(n) * x.width));
+        p.resize(std::max(p.size(), size_t(n) * x.width));
         const double log_z = chain.count(first, n, u, share, p.data(), edge);
         x.expect(first, n, p.data(), state);
         return log_z;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 #include <vector>
 
 #include "learn/learn.h"
@@ -17,36 +18,35 @@ constexpr double kLargest = 1e12;  // of a weight that only grows by factors
 // Best paths under weights that change all the time; the transitions are kept in padded rows beside them.
 class Best {
   public:
-    Best(const Joined& x, const AveragedWeights& v) : m_(x.m), w_(x.width), v_(v), pair_(static_cast<size_t>(m_) * w_) {
-        for (int i = 0; v.pair && i < m_; ++i)
-            std::copy_n(v.pair + static_cast<size_t>(i) * m_, m_, &pair_[static_cast<size_t>(i) * w_]);
+    Best(const Joined& x, const AveragedWeights& v) : m_(x.m), w_(x.width), v_(v), pair_(size_t(m_) * w_) {
+        for (int i = 0; v.pair && i < m_; ++i) std::copy_n(v.pair + size_t(i) * m_, m_, &pair_[size_t(i) * w_]);
     }
 
-    double& pair(int i, int j) { return pair_[static_cast<size_t>(i) * w_ + j]; }
+    double& pair(int i, int j) { return pair_[size_t(i) * w_ + j]; }
 
     // known: of all labellings, or of those that agree with the labels that are known (null: none is)
     const std::vector<int32_t>& path(const Joined& x, int64_t first, int n, const int32_t* known = nullptr) {
-        if (path_.size() < static_cast<size_t>(n)) path_.resize(n);
-        best_.resize(std::max(best_.size(), static_cast<size_t>(n) * w_));
+        if (path_.size() < size_t(n)) path_.resize(n);
+        best_.resize(std::max(best_.size(), size_t(n) * w_));
         step_.resize(w_);
         x.score(first, n, v_.w, best_.data());
         for (int t = 0; known && t < n; ++t)
             for (int j = 0; known[t] >= 0 && j < m_; ++j)
-                if (j != known[t]) best_[static_cast<size_t>(t) * w_ + j] = kNone;
+                if (j != known[t]) best_[size_t(t) * w_ + j] = kNone;
         for (int t = 1; t < n; ++t) {
-            double* now = &best_[static_cast<size_t>(t) * w_];
+            double* now = &best_[size_t(t) * w_];
             change(first + t);
             kernels().step_ahead(now - w_, pair_.data(), m_, w_, step_.data());
             restore(first + t);
             for (int j = 0; j < m_; ++j) now[j] += step_[j];
         }
         for (int t = n - 1; t >= 0; --t) {
-            const double* now = &best_[static_cast<size_t>(t) * w_];
+            const double* now = &best_[size_t(t) * w_];
             double top = kNone;
             path_[t] = 0;
             if (t + 1 < n) change(first + t + 1);
             for (int i = 0; i < m_; ++i) {
-                const double score = now[i] + (t + 1 < n ? pair_[static_cast<size_t>(i) * w_ + path_[t + 1]] : 0.0);
+                const double score = now[i] + (t + 1 < n ? pair_[size_t(i) * w_ + path_[t + 1]] : 0.0);
                 if (score > top) top = score, path_[t] = i;
             }
             if (t + 1 < n) restore(first + t + 1);
@@ -62,7 +62,7 @@ class Best {
     void restore(int64_t t) {
         if (v_.edges)
             v_.edges->of_token(t, [&](int64_t, const Edges::Slot& at) {
-                pair_[at.cell] = v_.pair ? v_.pair[static_cast<size_t>(at.i) * m_ + at.j] : 0.0;
+                pair_[at.cell] = v_.pair ? v_.pair[size_t(at.i) * m_ + at.j] : 0.0;
             });
     }
 
@@ -74,7 +74,7 @@ class Best {
 
 void add(const AveragedWeights& v, int64_t slot, double change, int64_t step) {
     v.w[slot] += change;
-    v.sum[slot] += static_cast<double>(step) * change;
+    v.sum[slot] += double(step) * change;
 }
 
 bool agree(const int32_t* guess, const int32_t* known, int n) {
@@ -88,10 +88,10 @@ int64_t update(const Joined& x, const AveragedWeights& v, int64_t first, int n, 
                const int32_t* guess, int64_t step, Best* best) {
     int64_t wrong = 0;
     const auto move = [&](int i, int j, double change) {
-        const size_t cell = static_cast<size_t>(i) * x.m + j;
+        const size_t cell = size_t(i) * x.m + j;
         if (v.pair_free && !v.pair_free[cell]) return;
         v.pair[cell] += change;
-        v.pair_sum[cell] += static_cast<double>(step) * change;
+        v.pair_sum[cell] += double(step) * change;
         if (best) best->pair(i, j) = v.pair[cell];
     };
     for (int t = 0; t < n; ++t) {
@@ -112,7 +112,7 @@ int64_t update(const Joined& x, const AveragedWeights& v, int64_t first, int n, 
             const auto move_edge = [&](double change) {
                 return [&v, change, step](int64_t s) {
                     v.edge_w[s] += change;
-                    v.edge_sum[s] += static_cast<double>(step) * change;
+                    v.edge_sum[s] += double(step) * change;
                 };
             };
             v.edges->of_pair(first + t, target[t - 1], gold, move_edge(scale));
@@ -124,19 +124,19 @@ int64_t update(const Joined& x, const AveragedWeights& v, int64_t first, int n, 
 
 }  // namespace
 
-int64_t perceptron_pass(const Joined& x, const AveragedWeights& v, const int64_t* order, int64_t count, int64_t& step,
+int64_t perceptron_pass(const Joined& x, const AveragedWeights& v, std::span<const int64_t> order, int64_t& step,
                         Control& control) {
     Best best(x, v);
     std::vector<int32_t> guess;
     int64_t wrong = 0;
-    for (int64_t k = 0; k < count; ++k, ++step) {
+    for (size_t k = 0; k < order.size(); ++k, ++step) {
         if (k % 64 == 0) control.check();
         const int64_t first = x.offsets[order[k]];
-        const int n = static_cast<int>(x.offsets[order[k] + 1] - first);
+        const int n = int(x.offsets[order[k] + 1] - first);
         const int32_t* known = x.y + first;
-        const int32_t* found = best.path(x, first, n).data();
-        if (agree(found, known, n)) continue;
-        guess.assign(found, found + n);
+        const int32_t* path = best.path(x, first, n).data();
+        if (agree(path, known, n)) continue;
+        guess.assign(path, path + n);
         const bool whole = std::all_of(known, known + n, [](int32_t y) { return y >= 0; });
         const int32_t* target = whole ? known : best.path(x, first, n, known).data();
         wrong += update(x, v, first, n, target, guess.data(), step, &best);
@@ -146,15 +146,15 @@ int64_t perceptron_pass(const Joined& x, const AveragedWeights& v, const int64_t
 
 int64_t perceptron_update(const Joined& x, const AveragedWeights& v, int64_t b, const int32_t* guess, int64_t& step) {
     const int64_t first = x.offsets[b];
-    return update(x, v, first, static_cast<int>(x.offsets[b + 1] - first), x.y + first, guess, step++, nullptr);
+    return update(x, v, first, int(x.offsets[b + 1] - first), x.y + first, guess, step++, nullptr);
 }
 
 int64_t local_pass(const Joined& x, const AveragedWeights& v, bool winnow, double margin, double rate,
-                   const int64_t* order, int64_t count, int64_t& step, int64_t& wrong, Control& control) {
+                   std::span<const int64_t> order, int64_t& step, int64_t& wrong, Control& control) {
     const int m = x.m;
     std::vector<double> score(x.width);
     int64_t updates = 0;
-    for (int64_t k = 0; k < count; ++k, ++step) {
+    for (size_t k = 0; k < order.size(); ++k, ++step) {
         if (k % 1024 == 0) control.check();
         const int64_t t = order[k];
         const int gold = x.y[t];
@@ -185,15 +185,15 @@ int64_t local_pass(const Joined& x, const AveragedWeights& v, bool winnow, doubl
 
 namespace {
 
-class Search {
+class ContextSearch {
   public:
-    Search(const Context& context, int beam) : c_(context), beam_(beam), base_(c_.width), row_(c_.width) {}
+    ContextSearch(const Context& context, int beam) : c_(context), beam_(beam), base_(c_.width), row_(c_.width) {}
 
     // fill(t, row): static scores of position t. Labels into out (n).
     template <class Fill>
     void run(int n, const int32_t* fixed, const int32_t* ahead, const double* w, const Fill& fill, int32_t* out) {
         nodes_.clear();
-        now_.assign(1, Way{0, -1, static_cast<int16_t>(c_.m), static_cast<int16_t>(c_.m)});
+        now_.assign(1, Way{0, -1, int16_t(c_.m), int16_t(c_.m)});
         for (int t = 0; t < n; ++t) {
             const int d1 = c_.ahead && t + 1 < n ? ahead[t + 1] : -1, d2 = d1 >= 0 && t + 2 < n ? ahead[t + 2] : -1;
             if (fixed[t] >= 0) go_on(fixed[t], w, d1);
@@ -229,7 +229,7 @@ class Search {
             Way way = now_[k];
             if (c_.into) way.score += into(way, label, w, d1);
             way.y2 = way.y1;
-            way.y1 = static_cast<int16_t>(label);
+            way.y1 = int16_t(label);
             size_t same = 0;
             while (same < kept && c_.triple && now_[same].y2 != way.y2) ++same;
             if (same < kept) {
@@ -264,14 +264,14 @@ class Search {
             const double* row = scores(way, w, d1);
             for (int y = 0; y < c_.m; ++y) {
                 const double score = way.score + row[y];
-                if (static_cast<int>(next_.size()) == beam_) {
+                if (int(next_.size()) == beam_) {
                     if (!(score > next_.back().score)) continue;
                     next_.pop_back();
                 }
                 size_t at = next_.size();
                 next_.push_back({});
                 for (; at && next_[at - 1].score < score; --at) next_[at] = next_[at - 1];
-                next_[at] = {score, way.node, static_cast<int16_t>(y), way.y1};
+                next_[at] = {score, way.node, int16_t(y), way.y1};
             }
         }
         for (Way& way : next_) way.node = node(way.y1, way.node);
@@ -283,8 +283,7 @@ class Search {
         for (const Way& way : now_) {
             const double* row = scores(way, w, d1);
             for (int y = 0; y < c_.m; ++y)
-                if (way.score + row[y] > next_[y].score)
-                    next_[y] = {way.score + row[y], way.node, static_cast<int16_t>(y), way.y1};
+                if (way.score + row[y] > next_[y].score) next_[y] = {way.score + row[y], way.node, int16_t(y), way.y1};
         }
         for (Way& way : next_) way.node = node(way.y1, way.node);
         now_.swap(next_);
@@ -292,7 +291,7 @@ class Search {
 
     int32_t node(int label, int32_t before) {
         nodes_.push_back({label, before});
-        return static_cast<int32_t>(nodes_.size()) - 1;
+        return int32_t(nodes_.size()) - 1;
     }
 
     Context c_;
@@ -319,36 +318,36 @@ void context_of(const Context& c, const int32_t* y, const int32_t* ahead, int n,
 
 void constrained_search(const Rows& rows, const Examples& examples, const float* w, const Tokens& x,
                         const Context& context, const double* weights, int beam, int32_t* out, Control& control) {
-    Search search(context, beam);
+    ContextSearch search(context, beam);
     Scorer scorer(rows, examples, w);
+    std::vector<float> scores(context.width);
     for (int64_t b = 0; b < x.B; ++b) {
         if (b % 64 == 0) control.check();
         const int64_t first = x.offsets[b];
         const auto fill = [&](int t, double* row) {
-            const float* from = scorer.token(first + t);
-            for (int y = 0; y < context.width; ++y) row[y] = from[y];
+            scorer.score(first + t, 1, scores.data());
+            std::copy(scores.begin(), scores.end(), row);
         };
-        search.run(static_cast<int>(x.offsets[b + 1] - first), x.fixed + first, x.ahead + first, weights, fill,
-                   out + first);
+        search.run(int(x.offsets[b + 1] - first), x.fixed + first, x.ahead + first, weights, fill, out + first);
     }
 }
 
 int64_t constrained_pass(const Joined& x, const Tokens& tokens, const Context& context, const AveragedWeights& v,
-                         double* weights, double* sums, int beam, const int64_t* order, int64_t count, int64_t& step,
+                         double* weights, double* sums, int beam, std::span<const int64_t> order, int64_t& step,
                          Control& control) {
-    Search search(context, beam);
+    ContextSearch search(context, beam);
     std::vector<int32_t> guess;
     int64_t wrong = 0;
-    for (int64_t k = 0; k < count; ++k, ++step) {
+    for (size_t k = 0; k < order.size(); ++k, ++step) {
         if (k % 64 == 0) control.check();
         const int64_t first = x.offsets[order[k]];
-        const int n = static_cast<int>(x.offsets[order[k] + 1] - first);
+        const int n = int(x.offsets[order[k] + 1] - first);
         const int32_t *gold = x.y + first, *fixed = tokens.fixed + first, *ahead = tokens.ahead + first;
         guess.resize(n);
         search.run(
             n, fixed, ahead, weights, [&](int t, double* row) { x.score(first + t, 1, v.w, row); }, guess.data());
         if (std::equal(guess.begin(), guess.end(), gold)) continue;
-        const double when = static_cast<double>(step);
+        const double when = double(step);
         for (int t = 0; t < n; ++t) {
             if (fixed[t] >= 0 && !context.into) continue;
             const auto move = [&](const int32_t* y, double by) {
@@ -366,6 +365,116 @@ int64_t constrained_pass(const Joined& x, const Tokens& tokens, const Context& c
         }
     }
     return wrong;
+}
+
+// ---- inference-based training --------------------------------------------------------------------------------------
+
+namespace {
+
+constexpr double kLargestScore = 1e290;  // as in arrays.py
+
+bool all_scores(const double* scores, size_t count) {
+    bool fine = true;
+    for (size_t c = 0; c < count; ++c) fine &= std::abs(scores[c]) <= kLargestScore;
+    return fine;
+}
+
+}  // namespace
+
+Guesser::Guesser(const Problem& rules, Engine engine, const Options& options)
+    : problem_(rules), engine_(engine), options_(options), scored_(std::make_shared<Tables>()) {
+    problem_.heads.push_back(problem_.tables->head({}));
+    problem_.heads[0].tables = scored_;
+}
+
+void Guesser::begin() {
+    stale_ = true;  // weights may come from anywhere
+    search_ = problem_.searches->take();
+}
+
+void Guesser::end(Control& control) { problem_.searches->give_back(std::move(search_), control.memory()); }
+
+void Guesser::score_steps(const double* pair, Control& control) {
+    const TableCache& masks = *problem_.tables;
+    const auto each = [&](const auto& make) {
+        make(masks.free_mask, masked_.free, scored_->free);
+        if (!masks.tied_mask.empty()) make(masks.tied_mask, masked_.tied, scored_->tied);
+    };
+    const auto bare = [&](const std::vector<double>& mask, Table& into) {
+        into.build(masks.m, nullptr, mask.empty() ? nullptr : mask.data(), control);
+    };
+    if (!pair) {
+        each([&](const auto& mask, Table&, Table& scored) { bare(mask, scored); });
+    } else {
+        if (!masks_made_) each([&](const auto& mask, Table& masked, Table&) { bare(mask, masked); });
+        masks_made_ = true;
+        // Scores are finite: what is possible stays possible, and need not be found again.
+        each([&](const auto&, Table& masked, Table& scored) { scored.adjust(masked, pair, control); });
+    }
+    problem_.heads[0].pairwise = pair;
+    stale_ = false;
+}
+
+Answer Guesser::best(int64_t b, const double* unary, const double* pair, Control& control) {
+    control.begin();
+    if (stale_) score_steps(pair, control);
+    problem_.unary64 = unary;
+    Sequence s(problem_, b);
+    s.first = 0;
+    int64_t counters[kCounters] = {};
+    return solve(engine_, s, options_, control, *search_, counters);
+}
+
+TrainingRules::TrainingRules(std::unique_ptr<Guesser> strict)
+    : strict_(std::move(strict)), clash_(size_t(strict_->count()), 0) {}
+
+void TrainingRules::relax(std::unique_ptr<Guesser> relaxed) { relaxed_ = std::move(relaxed); }
+
+bool TrainingRules::score(const Joined& x, const double* w, int64_t b) {
+    const int64_t first = x.offsets[b], n = x.offsets[b + 1] - first;
+    const size_t m = x.m, width = x.width, cells = size_t(n) * m;
+    scores_.resize(std::max(scores_.size(), size_t(n) * width));
+    x.score(first, n, w, scores_.data());
+    for (int64_t t = 1; t < n && m < width; ++t)  // rows are padded; decoding wants them side by side
+        std::copy_n(scores_.begin() + t * width, m, scores_.begin() + t * m);
+    return all_scores(scores_.data(), cells);
+}
+
+Answer TrainingRules::guess(int64_t b, const double* pair, Control& control) {
+    Answer answer{.status = Status::infeasible, .bound = -kInf};
+    if (!clash_[b]) answer = strict_->best(b, scores_.data(), pair, control);
+    clash_[b] = answer.status == Status::infeasible;
+    return clash_[b] && relaxed_ ? relaxed_->best(b, scores_.data(), pair, control) : answer;
+}
+
+Passed TrainingRules::pass(const Joined& x, const AveragedWeights& v, std::span<const int64_t> order, int64_t& step,
+                           Control& control) {
+    Guesser* const both[] = {strict_.get(), relaxed_.get()};
+    for (Guesser* guesser : both)
+        if (guesser) guesser->begin();
+    Passed passed;
+    bool fine = true;  // are all weights of label bigrams scores?
+    const auto moved = [&] {
+        for (Guesser* guesser : both)
+            if (guesser) guesser->moved();
+        fine = !v.pair || all_scores(v.pair, size_t(x.m) * x.m);
+    };
+    for (moved(); passed.done < int64_t(order.size()); ++passed.done) {
+        if (passed.done % 16 == 0) control.check();
+        const int64_t b = order[passed.done];
+        const bool scored = score(x, v.w, b);
+        const Answer answer = fine && scored ? guess(b, v.pair, control) : Answer{.status = Status::nothing_found};
+        if (!(answer.score > -kInf)) {
+            passed.status = answer.status;
+            break;
+        }
+        const int64_t wrong = perceptron_update(x, v, b, answer.path.data(), step);
+        passed.wrong += wrong;
+        if (wrong > 0 && v.pair) moved();
+    }
+    for (Guesser* guesser : both)
+        if (guesser) guesser->end(control);
+    return passed;
 }
 
 }  // namespace bridle

@@ -11,49 +11,42 @@ namespace {
 
 constexpr int64_t kAhead = 24;  // kernels look so many entries ahead
 
-struct Parted {
-    std::vector<uint32_t> full;  // where full rows begin
-    std::vector<Row> list;
-    std::vector<float> value, list_value;
-
-    void room(size_t n) {
-        if (full.size() > n) return;
-        full.resize(n + 1), list.resize(n + 1), value.resize(n + 1), list_value.resize(n + 1);
-    }
-};
-
-// out (count, width) := scores
-void score_some(const Rows& rows, const Examples& x, int64_t first, int64_t count, const float* w, float* out,
-                Parted& parted) {
-    for (int64_t t = first; t < first + count; ++t) parted.room(static_cast<size_t>(x.indptr[t + 1] - x.indptr[t]));
-    const TokenRows tokens{rows.rows.data(),       rows.label, x.indptr, x.attrs, x.values,
-                           x.indptr[x.n_tokens()], rows.width};
-    kernels().score_tokens(tokens, first, count, w, out,
-                           {parted.full.data(), parted.list.data(), parted.value.data(), parted.list_value.data()});
-}
-
 }  // namespace
 
 Rows::Rows(int m, const int64_t* begin, int64_t A, const uint16_t* label, const uint8_t* free)
-    : m(m), width(padded_row(m)), begin(begin), label(label), free(free), rows(static_cast<size_t>(A)) {
+    : m(m), width(padded_row(m)), begin(begin), label(label), free(free), rows(size_t(A)) {
     if (A && begin[A] > int64_t{UINT32_MAX}) throw std::length_error("more than four thousand million weights");
     for (int64_t a = 0; a < A; ++a) {
         const int64_t count = begin[a + 1] - begin[a];
-        rows[a] = {static_cast<uint32_t>(begin[a]), static_cast<uint16_t>(count),
-                   count ? label[begin[a]] : uint16_t{0}};
+        rows[a] = {uint32_t(begin[a]), uint16_t(count), count ? label[begin[a]] : uint16_t{0}};
     }
+}
+
+void Scorer::score(int64_t first, int64_t count, float* out) {
+    size_t most = 0;
+    for (int64_t t = first; t < first + count; ++t) most = std::max(most, size_t(x_.indptr[t + 1] - x_.indptr[t]));
+    if (full_.size() <= most)
+        full_.resize(most + 1), list_.resize(most + 1), value_.resize(most + 1), list_value_.resize(most + 1);
+    const TokenRows tokens{.rows = rows_.rows.data(),
+                           .label = rows_.label,
+                           .indptr = x_.indptr,
+                           .attrs = x_.attrs,
+                           .values = x_.values,
+                           .last = x_.indptr[x_.n_tokens()],
+                           .width = rows_.width};
+    kernels().score_tokens(tokens, first, count, w_, out,
+                           {full_.data(), list_.data(), value_.data(), list_value_.data()});
 }
 
 void score_tokens(const Rows& rows, const Examples& x, const float* w, float* out, Control& control) {
     constexpr int64_t kSome = 256;  // padded rows are made for some tokens at a time, so that they stay near
-    std::vector<float> some(static_cast<size_t>(kSome) * rows.width);
-    Parted parted;
+    std::vector<float> some(size_t(kSome) * rows.width);
+    Scorer scorer(rows, x, w);
     for (int64_t t = 0, N = x.n_tokens(); t < N; t += kSome) {
         control.check();
         const int64_t count = std::min(kSome, N - t);
-        score_some(rows, x, t, count, w, some.data(), parted);
-        for (int64_t k = 0; k < count; ++k)
-            std::copy_n(&some[static_cast<size_t>(k) * rows.width], rows.m, out + (t + k) * rows.m);
+        scorer.score(t, count, some.data());
+        for (int64_t k = 0; k < count; ++k) std::copy_n(&some[size_t(k) * rows.width], rows.m, out + (t + k) * rows.m);
     }
 }
 
@@ -88,7 +81,7 @@ void add_attributes(const Rows& rows, const int32_t* attrs, const double* values
 
 void score_tokens(const Rows& rows, const int64_t* indptr, const int32_t* attrs, const double* values, int64_t N,
                   const double* w, double* out, Control& control) {
-    std::vector<double> row(static_cast<size_t>(rows.width));
+    std::vector<double> row(size_t(rows.width));
     for (int64_t t = 0; t < N; ++t) {
         if ((t & 255) == 0) control.check();
         std::fill(row.begin(), row.end(), 0.0);
@@ -96,24 +89,6 @@ void score_tokens(const Rows& rows, const int64_t* indptr, const int32_t* attrs,
                        row.data());
         std::copy_n(row.begin(), rows.m, out + t * rows.m);
     }
-}
-
-struct Scorer::Room {
-    const Rows& rows;
-    const Examples& x;
-    const float* w;
-    Parted parted;
-    std::vector<float> row;
-};
-
-Scorer::Scorer(const Rows& rows, const Examples& x, const float* w)
-    : room_(new Room{rows, x, w, {}, std::vector<float>(static_cast<size_t>(rows.width))}) {}
-
-Scorer::~Scorer() = default;
-
-const float* Scorer::token(int64_t t) {
-    score_some(room_->rows, room_->x, t, 1, room_->w, room_->row.data(), room_->parted);
-    return room_->row.data();
 }
 
 Joined::Joined(const Rows& rows, const Examples& x)
@@ -135,7 +110,7 @@ Joined::Joined(const Rows& rows, const Examples& x)
             if (is_full(a)) ++entries, ++full;
             else entries += rows.begin[a + 1] - rows.begin[a];
         }
-        full_[t] = static_cast<uint32_t>(full);
+        full_[t] = uint32_t(full);
         begin_[t + 1] = begin_[t] + entries;
     }
     slot_.resize(begin_[N] + kAhead);
@@ -148,7 +123,7 @@ Joined::Joined(const Rows& rows, const Examples& x)
             const int64_t last = is_full(a) ? rows.begin[a] + 1 : rows.begin[a + 1];
             for (int64_t s = rows.begin[a]; s < last; ++s) {
                 const int64_t at = is_full(a) ? full++ : list++;
-                slot_[at] = static_cast<uint32_t>(s);
+                slot_[at] = uint32_t(s);
                 label_[at] = rows.label[s];
                 if (x.values) value_[at] = x.values[k];
             }
@@ -199,7 +174,7 @@ struct Together {
             }
         }
         size.resize(A);
-        for (size_t a = 0; a < A; ++a) size[a] = static_cast<uint8_t>(count[a] > 1 ? std::popcount(mask[a]) : 0);
+        for (size_t a = 0; a < A; ++a) size[a] = uint8_t(count[a] > 1 ? std::popcount(mask[a]) : 0);
     }
 };
 
@@ -218,7 +193,7 @@ struct Bundles::Cover {
         const int64_t N = x.n_tokens();
         const Together together(x, rows.rows.size());
         first = together.first;
-        Keys known(static_cast<size_t>(N) / 2);  // candidates by a hash
+        Keys known(size_t(N) / 2);  // candidates by a hash
         Bits mask[kMost];
         int size[kMost];
         indptr.assign(1, 0);
@@ -240,17 +215,17 @@ struct Bundles::Cover {
                 chosen.push_back(number_of(best, known));
                 ++uses[chosen.back()];
             }
-            indptr.push_back(static_cast<int64_t>(chosen.size()));
+            indptr.push_back(int64_t(chosen.size()));
         }
         choose(rows, x);
     }
 
     int32_t number_of(const Candidate& candidate, Keys& known) {
-        uint64_t key = candidate.members * 0x9e3779b97f4a7c15u ^ static_cast<uint32_t>(candidate.root);
+        uint64_t key = candidate.members * 0x9e3779b97f4a7c15u ^ uint32_t(candidate.root);
         for (;; key += 0x632be59bd9b4e019u) {  // another candidate may have the same hash
             int32_t& number = known.add(key);
             if (number < 0) {
-                number = static_cast<int32_t>(candidates.size());
+                number = int32_t(candidates.size());
                 candidates.push_back(candidate), uses.push_back(0);
             }
             if (candidates[number] == candidate) return number;
@@ -277,7 +252,7 @@ struct Bundles::Cover {
 };
 
 Bundles::Bundles(const Rows& rows, const Examples& x) : n_weights_(rows.begin[rows.rows.size()]) {
-    const auto A = static_cast<int32_t>(rows.rows.size());
+    const auto A = int32_t(rows.rows.size());
     if (x.values) {  // the members of a bundle would need equal values
         tokens_ = std::make_unique<Joined>(rows, x);
         return;
@@ -291,9 +266,9 @@ Bundles::Bundles(const Rows& rows, const Examples& x) : n_weights_(rows.begin[ro
         if (cover.number[c] < 0) continue;
         const int32_t* from = cover.attributes_of(cover.candidates[c], x);
         each_bit(cover.candidates[c].members, [&](int p) { attrs.push_back(from[p]); });
-        indptr.push_back(static_cast<int64_t>(attrs.size()));
+        indptr.push_back(int64_t(attrs.size()));
         begin.push_back(begin.back() + rows.width);
-        for (int y = 0; y < rows.width; ++y) label.push_back(static_cast<uint16_t>(y < rows.m ? y : 0));
+        for (int y = 0; y < rows.width; ++y) label.push_back(uint16_t(y < rows.m ? y : 0));
         ++size_;
     }
     all_ = {0, size_};
@@ -312,7 +287,7 @@ Bundles::Bundles(const Rows& rows, const Examples& x) : n_weights_(rows.begin[ro
         }
         for (int64_t k = x.indptr[t]; k < x.indptr[t + 1]; ++k)
             if (k - x.indptr[t] >= kMost || !(covered >> (k - x.indptr[t]) & 1)) token_attrs.push_back(x.attrs[k]);
-        token_indptr.push_back(static_cast<int64_t>(token_attrs.size()));
+        token_indptr.push_back(int64_t(token_attrs.size()));
     }
     const Rows wider(rows.m, begin.data(), A + size_, label.data(), nullptr);
     tokens_ = std::make_unique<Joined>(wider,

@@ -47,16 +47,20 @@ void add_attributes(const Rows& rows, const int32_t* attrs, const double* values
 void score_tokens(const Rows& rows, const int64_t* indptr, const int32_t* attrs, const double* values, int64_t N,
                   const double* w, double* out, Control& control);
 
-// Scores of single tokens, when they are asked for.
+// Scores of some tokens, when they are asked for.
 class Scorer {
   public:
-    Scorer(const Rows& rows, const Examples& x, const float* w);
-    ~Scorer();
-    const float* token(int64_t t);  // (width), until the next call
+    Scorer(const Rows& rows, const Examples& x, const float* w) : rows_(rows), x_(x), w_(w) {}
+    // out (count, width) := scores of tokens first .. first + count - 1
+    void score(int64_t first, int64_t count, float* out);
 
   private:
-    struct Room;
-    std::unique_ptr<Room> room_;
+    const Rows& rows_;
+    const Examples& x_;
+    const float* w_;
+    std::vector<uint32_t> full_;  // memory for the attributes of one token
+    std::vector<Row> list_;
+    std::vector<float> value_, list_value_;
 };
 
 // Examples and rows joined for training: of each token, where its full rows begin, then the slots of its lists.
@@ -120,8 +124,7 @@ class Bundles {
 
     int64_t size() const { return size_; }                                   // bundles
     int64_t n_slots() const { return n_weights_ + size_ * tokens_->width; }  // weights, then the rows of the bundles
-    int64_t n_weights() const { return n_weights_; }
-    const Joined& tokens() const { return *tokens_; }  // of slots
+    const Joined& tokens() const { return *tokens_; }                        // of slots
 
     // Fills the rows of bundles low .. high-1 behind the weights of w (n_slots).
     template <class Real>

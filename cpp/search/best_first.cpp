@@ -45,7 +45,7 @@ class Taken {
     size_t bytes() const { return slots_.size() * (sizeof(int32_t) + sizeof(Visits)); }
     // What the next one may take: bytes beside those it has, and seconds.
     size_t bytes_to_grow() const { return full() ? 2 * bytes() : 0; }
-    double seconds_to_grow() const { return full() ? kSecondsPerVisit * static_cast<double>(used_) : 0.0; }
+    double seconds_to_grow() const { return full() ? kSecondsPerVisit * double(used_) : 0.0; }
 
   private:
     bool full() const { return used_ * 2 >= slots_.size(); }
@@ -57,7 +57,7 @@ class Taken {
     }
     uint64_t hash(int32_t node, const std::vector<Node>& nodes, const std::vector<State>& states) const {
         const Node& v = nodes[node];
-        uint64_t h = (static_cast<uint64_t>(v.t) << 32 | static_cast<uint32_t>(v.q)) * 0x9E3779B97F4A7C15ull + v.y;
+        uint64_t h = (uint64_t(v.t) << 32 | uint32_t(v.q)) * 0x9E3779B97F4A7C15ull + v.y;
         for (size_t k = 0; k < width_; ++k) h = (h ^ states[node * width_ + k]) * 1099511628211ull;
         return h ^ (h >> 31);
     }
@@ -105,7 +105,7 @@ void BestFirst::run(int k, double floor, int64_t most, Control& control) {
         nodes.push_back({g, paid, parent, n, 0, 0});
         states.resize(states.size() + width);
         where.resize(where.size() + more);
-        queue.push({paid, g, n, static_cast<int32_t>(nodes.size() - 1)});
+        queue.push({paid, g, n, int32_t(nodes.size() - 1)});
     };
     const auto room = [&](const State* s, int t) {
         double sum = 0;
@@ -141,22 +141,21 @@ void BestFirst::run(int k, double floor, int64_t most, Control& control) {
         if (parent >= 0) std::copy_n(where.begin() + parent * more, more, now.begin());
         const double most = most_room(from.data(), t);
         const double* u = trellis.unary(t);
-        const double* h = H.data() + static_cast<size_t>(t) * fold.Q * trellis.width;
+        const double* h = H.data() + size_t(t) * fold.Q * trellis.width;
         const int32_t* next = fold.plain() ? nullptr : fold.next(t, q0);
         const double* cost = fold.plain() ? nullptr : fold.cost(t, q0);
         for (int j = 0; j < m; ++j) {
             const int q = next ? next[j] : 0;
             double g = g0 + u[j];
             if (parent >= 0) g += steps.at(t - 1, y0, j);
-            double ahead = h[static_cast<size_t>(q) * trellis.width + j];
+            double ahead = h[size_t(q) * trellis.width + j];
             if (!(g + ahead > -kInf) || !(g + ahead + most > floor)) continue;  // without a look at the rules
             const size_t place = where.size();
             for (size_t e = 0; e < more && ahead > -kInf; ++e) {
                 const Estimate& other = estimates[e];
                 if (other.fold.cost(t, now[e])[j] == kInf) ahead = -kInf;
                 where.push_back(other.fold.next(t, now[e])[j]);
-                ahead = std::min(ahead,
-                                 other.H[(static_cast<size_t>(t) * other.fold.Q + where.back()) * trellis.width + j]);
+                ahead = std::min(ahead, other.H[(size_t(t) * other.fold.Q + where.back()) * trellis.width + j]);
             }
             where.resize(place + more);
             const auto drop = [&] { where.resize(place); };
@@ -179,8 +178,8 @@ void BestFirst::run(int k, double floor, int64_t most, Control& control) {
             }
             nodes.push_back({g, paid, parent, t, q, j});
             states.insert(states.end(), to.begin(), to.end());
-            const double total = price ? paid + price[static_cast<size_t>(t) * fold.Q + q] : 0.0;
-            if (total < kInf) queue.push({total, f, t, static_cast<int32_t>(nodes.size() - 1)});
+            const double total = price ? paid + price[size_t(t) * fold.Q + q] : 0.0;
+            if (total < kInf) queue.push({total, f, t, int32_t(nodes.size() - 1)});
         }
     };
 
@@ -196,8 +195,8 @@ void BestFirst::run(int k, double floor, int64_t most, Control& control) {
             return;
         }
         if ((expansions & 63) == 0 || taken.bytes_to_grow() > kLarge || vectors_grow()) {
-            if (control.late(taken.seconds_to_grow() + kSecondsPerPath * static_cast<double>(paths.size()) +
-                             Control::kSecondsPerByte * static_cast<double>(bytes))) {
+            if (control.late(taken.seconds_to_grow() + kSecondsPerPath * double(paths.size()) +
+                             Control::kSecondsPerByte * double(bytes))) {
                 bound = top.f;
                 return;
             }
@@ -209,7 +208,7 @@ void BestFirst::run(int k, double floor, int64_t most, Control& control) {
             ScoredPath best{node.g, std::vector<int32_t>(n)};
             for (int32_t v = node.parent; v >= 0; v = nodes[v].parent) best.path[nodes[v].t] = nodes[v].y;
             paths.push_back(std::move(best));
-            if (static_cast<int>(paths.size()) == k) {
+            if (int(paths.size()) == k) {
                 bound = queue.empty() ? -kInf : queue.top().f;
                 complete = true;
                 return;
@@ -250,8 +249,8 @@ std::vector<ScoredPath> beam(const Trellis& trellis, const Steps& steps, const A
                              const std::vector<Guide>& guides, Control& control) {
     const int n = trellis.n, m = trellis.m;
     const size_t size = set.size() + guides.size();
-    const size_t fits = control.memory() / 8 / (sizeof(Hypothesis) * (static_cast<size_t>(n) + 1));
-    width = static_cast<int>(std::clamp<size_t>(fits, 1, width));
+    const size_t fits = control.memory() / 8 / (sizeof(Hypothesis) * (size_t(n) + 1));
+    width = int(std::clamp<size_t>(fits, 1, width));
     std::vector<std::vector<Hypothesis>> kept(n + 1);
     kept[0].push_back({0, 0, -1, -1, 0});
     std::vector<State> now(size, 0), later;
@@ -262,8 +261,8 @@ std::vector<ScoredPath> beam(const Trellis& trellis, const Steps& steps, const A
         for (size_t g = 0; g < guides.size(); ++g) {
             const Fold& fold = *guides[g].fold;
             if (!fold.plain() && fold.cost(t, from[g])[j] == kInf) return -kInf;
-            to[g] = static_cast<State>(fold.plain() ? 0 : fold.next(t, from[g])[j]);
-            ahead = std::min(ahead, guides[g].H[(static_cast<size_t>(t) * fold.Q + to[g]) * trellis.width + j]);
+            to[g] = State(fold.plain() ? 0 : fold.next(t, from[g])[j]);
+            ahead = std::min(ahead, guides[g].H[(size_t(t) * fold.Q + to[g]) * trellis.width + j]);
         }
         return ahead;
     };
@@ -285,14 +284,14 @@ std::vector<ScoredPath> beam(const Trellis& trellis, const Steps& steps, const A
                 if (t > 0) g += steps.at(t - 1, from.y, j);
                 if (!(g > -kInf)) continue;
                 const double ahead = ahead_of(t, j, now.data() + from.states + set.size(), room.data());
-                if (ahead > -kInf) candidates.push_back({g + ahead, g, ahead, static_cast<int32_t>(b), j});
+                if (ahead > -kInf) candidates.push_back({g + ahead, g, ahead, int32_t(b), j});
             }
         }
         std::make_heap(candidates.begin(), candidates.end());
         for (; !candidates.empty(); candidates.pop_back()) {
             std::pop_heap(candidates.begin(), candidates.end());
             const Candidate& c = candidates.back();
-            const bool full = static_cast<int>(best.size()) == width;
+            const bool full = int(best.size()) == width;
             if (full && c.f <= best.top()) break;
             if ((++steps_done & 255) == 0) control.check();
             const size_t at = later.size();

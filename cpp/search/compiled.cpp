@@ -27,18 +27,18 @@ size_t Choice::bytes() const {
 }
 
 void DependentRules::add(DependentRule rule) {
-    const int d = static_cast<int>(rules.size());
+    const int d = int(rules.size());
     for (size_t k = 0; k < rule.places.size(); ++k) {
         const RulePlace& place = rule.places[k];
         if (!place.of_tokens()) continue;
         for (const int condition : {place.here, place.after, place.before}) {
             if (condition < 0) continue;
-            const size_t size = std::max(users.size(), static_cast<size_t>(condition) + 1);
+            const size_t size = std::max(users.size(), size_t(condition) + 1);
             users.resize(size);
             remembered.resize(size);
             if (!place.alone()) remembered[condition] = 1;
         }
-        (place.alone() ? users[place.here] : contexts).push_back({d, static_cast<int>(k)});
+        (place.alone() ? users[place.here] : contexts).push_back({d, int(k)});
     }
     rules.push_back(std::move(rule));
 }
@@ -63,7 +63,7 @@ Binder::Binder(const CompiledRules& rules, std::span<const int64_t> offsets, Giv
     : dependent_(rules.dependent),
       automata_(rules.automata),
       offsets_(offsets),
-      B_(static_cast<int64_t>(offsets.size()) - 1),
+      B_(int64_t(offsets.size()) - 1),
       N_(offsets.back()),
       given_(given),
       bindings_(dependent_.rules.size()),
@@ -83,7 +83,7 @@ Binder::Binder(const CompiledRules& rules, std::span<const int64_t> offsets, Giv
     if (masked) {
         std::vector<uint64_t> row = dependent_.base;
         if (row.empty()) row.assign(bound_.words, ~uint64_t{0});
-        bound_.allowed.resize(static_cast<size_t>(N_) * bound_.words);
+        bound_.allowed.resize(size_t(N_) * bound_.words);
         for (int64_t t = 0; t < N_; ++t) std::copy(row.begin(), row.end(), bound_.allowed.begin() + t * bound_.words);
     }
     if (tied) bound_.tied.assign(N_, 0);
@@ -145,7 +145,7 @@ void Binder::mark(size_t d, size_t k, int64_t b, int64_t t) {
     Binding& binding = bindings_[d];
     if (rule.kind == DependentRule::tied) bound_.tied[t] = 1;
     else if (rule.kind == DependentRule::mask) narrow(t, (rule.named ? binding.choice[b] : binding.same)->token);
-    else if (rule.few()) binding.marks[t] |= static_cast<uint8_t>(1u << k);
+    else if (rule.few()) binding.marks[t] |= uint8_t(1u << k);
     else binding.wide[t] |= uint64_t{1} << k;
 }
 
@@ -245,8 +245,7 @@ void Binder::choose_by_marks(size_t d) {
     binding.marks.resize(binding.wide.size());
     const auto number = [&](int64_t first, int64_t last) {
         for (int64_t t = first; t < last; ++t)
-            binding.marks[t] =
-                static_cast<uint8_t>(std::lower_bound(marks.begin(), marks.end(), binding.wide[t]) - marks.begin());
+            binding.marks[t] = uint8_t(std::lower_bound(marks.begin(), marks.end(), binding.wide[t]) - marks.begin());
     };
     number(0, N_);
     if (!dependent_.rules[d].named && !apart) {  // all sequences have the same automata
@@ -281,7 +280,7 @@ class Questions {
         const auto breaks = [&](int q) { return hard && hard->final[q] > 0; };
         if (a.final[0] > 0 && !breaks(0)) return true;  // a sequence without tokens
         const size_t T = hard ? hard->states : 1, cells = a.states * T * m_;
-        if (static_cast<int64_t>(cells) > kMostSteps - steps_) return true;
+        if (int64_t(cells) > kMostSteps - steps_) return true;
         seen_.assign(cells, 0);
         open_.clear();
         // Label y is read in states s of `a` and q of `hard`. Is `a` violated?
@@ -301,10 +300,10 @@ class Questions {
         while (!open_.empty()) {
             const Node from = open_.back();
             open_.pop_back();
-            if ((steps_ += m_) > kMostSteps) return true;
+            steps_ += m_;
+            if (steps_ > kMostSteps) return true;
             for (int y = 0; y < m_; ++y)
-                if (allowed(y) && open(masks_.free_mask, static_cast<size_t>(from.y) * m_ + y) &&
-                    read(from.s, from.q, y))
+                if (allowed(y) && open(masks_.free_mask, size_t(from.y) * m_ + y) && read(from.s, from.q, y))
                     return true;
         }
         return false;
@@ -335,7 +334,7 @@ void CompiledRules::drop_redundant() {
         for (size_t h = 0; needed && h < automata.size(); ++h)
             if (h != k && rules[automata[h].rule].mode == Mode::hard)
                 needed = ask.violable(here, automata[h].automaton[0]);
-        if (!needed) automata.erase(automata.begin() + static_cast<ptrdiff_t>(k));
+        if (!needed) automata.erase(automata.begin() + ptrdiff_t(k));
     }
 }
 

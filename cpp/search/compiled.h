@@ -128,7 +128,7 @@ class Binder {
         std::vector<uint64_t> wide;                         // (N), if it has many
     };
 
-    int length(int64_t b) const { return static_cast<int>(offsets_[b + 1] - offsets_[b]); }
+    int length(int64_t b) const { return int(offsets_[b + 1] - offsets_[b]); }
     void leave(int64_t b);
     void bind_rule(size_t d, int64_t b);
     void narrow(int64_t t, const std::vector<uint64_t>& bits);

@@ -75,7 +75,7 @@ class Control {
     // For something that goes through memory: new pages take time, and old ones do when they are given back.
     void check(size_t bytes) {
         check();
-        if (armed && late(kSecondsPerByte * static_cast<double>(bytes))) give_up();
+        if (armed && late(kSecondsPerByte * double(bytes))) give_up();
     }
     static constexpr double kSecondsPerByte = 4e-10;
 

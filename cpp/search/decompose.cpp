@@ -27,6 +27,8 @@
 namespace bridle {
 namespace {
 
+constexpr size_t kConsidered = 8;  // labellings of the last layer
+
 // All labellings whose estimate is above the incumbent, position by position, at most so many of a layer.
 //   A node is a label and the states of all groups. Its estimate is what it has earned and what the groups say can follow:
 //     f = earned + sum over g of X_g[t][q_g][j]
@@ -40,13 +42,26 @@ class LayeredSearch {
           n_(instance.sequence.n),
           m_(instance.sequence.m),
           layers_(n_),
-          step_(static_cast<size_t>(m_) * m_),
+          step_(size_t(m_) * m_),
           row_(m_) {}
 
     // Considers the best labelling that is reached, and what it breaks becomes active. Returns the best estimate that was cut,
     // or that of a labelling which rules outside the groups made worse; -inf if there is neither.
-    double run(size_t most, double margin);
-    size_t nodes() const { return nodes_ / static_cast<size_t>(n_); }  // of a layer, on the average of the last run
+    double run(size_t most, double margin) {
+        G_ = shares_.groups.size();
+        to_.resize(G_);
+        nodes_ = 0;
+        double cut = -kInf;
+        for (int t = 0; t < n_; ++t) {
+            std::swap(before_, here_);
+            look_ahead(t, incumbent_.exists() ? incumbent_.score - margin : -kInf);
+            cut = std::max(cut, keep_best(t, most));
+            nodes_ += layers_[t].size();
+            if (layers_[t].size() == 0) return cut;
+        }
+        return finish(cut);
+    }
+    size_t nodes() const { return nodes_ / size_t(n_); }  // of a layer, on the average of the last run
 
   private:
     struct Layer {
@@ -62,10 +77,104 @@ class LayeredSearch {
         int32_t parent, label;
     };
 
-    void look_ahead(int t, double low);    // fills candidates_
-    double keep_best(int t, size_t most);  // fills the layer of t; returns the best estimate that was cut
-    void add(int t, const Candidate& c);   // unless the same states are reached better
-    double finish(double cut);
+    // fills candidates_
+    void look_ahead(int t, double low) {
+        const double* unary = in_.scratch.trellis.unary(t);
+        const Steps& steps = in_.scratch.plain;
+        candidates_.clear();
+        if (t == 0) {  // the score of the first label is part of the first step
+            for (int j = 0; j < m_; ++j) {
+                double estimate = unary[j] + steps.first(j) > -kInf ? 0.0 : -kInf;
+                for (const Share& s : shares_.groups)
+                    estimate += shares_.B(s, 0)[s.fold.next(0, 0)[j] * shares_.width + j] - s.fold.cost(0, 0)[j];
+                if (estimate > low) candidates_.push_back({float(estimate), -1, j});
+            }
+            return;
+        }
+        for (int i = 0; i < m_; ++i)
+            for (int j = 0; j < m_; ++j) step_[size_t(i) * m_ + j] = steps.at(t - 1, i, j) + unary[j];
+        for (Share& s : shares_.groups) shares_.complete(s, t);
+        const Layer& before = layers_[t - 1];
+        for (size_t p = 0; p < before.size(); ++p) {
+            if ((p & 63) == 0) in_.control.check();
+            const double* step = step_.data() + size_t(before.label[p]) * m_;
+            for (int j = 0; j < m_; ++j) row_[j] = before_.earned[p] + step[j];
+            for (size_t g = 0; g < G_; ++g) {
+                const float* x = shares_.groups[g].X.data() + size_t(before_.states[p * G_ + g]) * shares_.width;
+                for (int j = 0; j < m_; ++j) row_[j] += x[j];
+            }
+            for (int j = 0; j < m_; ++j)
+                if (row_[j] > low) candidates_.push_back({float(row_[j]), int32_t(p), j});
+        }
+    }
+    // fills the layer of t; returns the best estimate that was cut
+    double keep_best(int t, size_t most) {
+        Layer& here = layers_[t];
+        here.label.clear(), here.parent.clear(), here_.earned.clear(), here_.states.clear();
+        slots_.assign(std::bit_ceil(2 * std::min(most, candidates_.size()) + 1), -1);
+        const auto better = [](const Candidate& a, const Candidate& b) { return a.estimate > b.estimate; };
+        auto next = candidates_.begin();
+        while (next != candidates_.end() && here.size() < most) {  // the best ones that are left, until as many differ
+            const auto left = size_t(candidates_.end() - next);
+            const auto end = next + ptrdiff_t(std::min(left, most - here.size()));
+            if (end != candidates_.end()) std::nth_element(next, end, candidates_.end(), better);
+            for (; next != end; ++next) {
+                if ((next - candidates_.begin()) % 256 == 0) in_.control.check();
+                add(t, *next);
+            }
+        }
+        double cut = -kInf;
+        for (; next != candidates_.end(); ++next) cut = std::max<double>(cut, next->estimate);
+        return cut;
+    }
+    // unless the same states are reached better
+    void add(int t, const Candidate& c) {
+        const int j = c.label;
+        const uint16_t* states = c.parent < 0 ? nullptr : before_.states.data() + size_t(c.parent) * G_;
+        double earned = c.parent < 0
+                            ? in_.scratch.trellis.unary(0)[j] + in_.scratch.plain.first(j)
+                            : before_.earned[c.parent] + step_[size_t(layers_[t - 1].label[c.parent]) * m_ + j];
+        uint64_t hash = 1469598103934665603ull ^ uint64_t(j);
+        for (size_t g = 0; g < G_; ++g) {
+            const Fold& fold = shares_.groups[g].fold;
+            const int q = states ? states[g] : 0;
+            earned -= fold.cost(t, q)[j];
+            to_[g] = uint16_t(fold.next(t, q)[j]);
+            hash = (hash ^ to_[g]) * 1099511628211ull;
+        }
+        Layer& here = layers_[t];
+        size_t at = (hash ^ hash >> 29) & (slots_.size() - 1);
+        for (; slots_[at] >= 0; at = (at + 1) & (slots_.size() - 1)) {
+            const size_t k = slots_[at];
+            if (here.label[k] != j || !std::equal(to_.begin(), to_.end(), here_.states.begin() + ptrdiff_t(k * G_)))
+                continue;
+            if (earned > here_.earned[k]) here_.earned[k] = earned, here.parent[k] = c.parent;
+            return;
+        }
+        slots_[at] = int32_t(here.size());
+        here.label.push_back(j), here.parent.push_back(c.parent), here_.earned.push_back(earned);
+        here_.states.insert(here_.states.end(), to_.begin(), to_.end());
+    }
+    double finish(double cut) {
+        std::vector<double>& earned = here_.earned;
+        for (size_t k = 0; k < earned.size(); ++k)
+            for (size_t g = 0; g < G_; ++g) earned[k] -= shares_.groups[g].fold.final[here_.states[k * G_ + g]];
+        std::vector<int32_t> order(earned.size()), path(n_);
+        for (size_t k = 0; k < order.size(); ++k) order[k] = int32_t(k);
+        const size_t few = std::min(kConsidered, order.size());
+        std::partial_sort(order.begin(), order.begin() + ptrdiff_t(few), order.end(),
+                          [&](int32_t a, int32_t b) { return earned[a] > earned[b]; });
+        for (size_t k = 0; k < few; ++k) {
+            // Only rules that no group holds can make a later one better than the first.
+            if (!(earned[order[k]] > incumbent_.score)) break;
+            for (int32_t t = n_ - 1, at = order[k]; t >= 0; --t)
+                path[t] = layers_[t].label[at], at = layers_[t].parent[at];
+            const std::vector<int>& broken = consider(in_, path.data(), incumbent_).broken;
+            if (k == 0) active_.add(broken);
+        }
+        const double best = earned[order[0]];
+        return best > incumbent_.score + in_.tolerance(incumbent_.score) ? std::max(cut, best) : cut;
+    }
 
     Instance& in_;
     Shares& shares_;
@@ -81,122 +190,8 @@ class LayeredSearch {
     std::vector<uint16_t> to_;        // (G)
 };
 
-constexpr size_t kConsidered = 8;  // labellings of the last layer
-
-double LayeredSearch::run(size_t most, double margin) {
-    G_ = shares_.groups.size();
-    to_.resize(G_);
-    nodes_ = 0;
-    double cut = -kInf;
-    for (int t = 0; t < n_; ++t) {
-        std::swap(before_, here_);
-        look_ahead(t, incumbent_.found() ? incumbent_.score - margin : -kInf);
-        cut = std::max(cut, keep_best(t, most));
-        nodes_ += layers_[t].size();
-        if (layers_[t].size() == 0) return cut;
-    }
-    return finish(cut);
-}
-
-void LayeredSearch::look_ahead(int t, double low) {
-    const double* unary = in_.scratch.trellis.unary(t);
-    const Steps& steps = in_.scratch.plain;
-    candidates_.clear();
-    if (t == 0) {  // the score of the first label is part of the first step
-        for (int j = 0; j < m_; ++j) {
-            double estimate = unary[j] + steps.first(j) > -kInf ? 0.0 : -kInf;
-            for (const Share& s : shares_.groups)
-                estimate += shares_.B(s, 0)[s.fold.next(0, 0)[j] * shares_.width + j] - s.fold.cost(0, 0)[j];
-            if (estimate > low) candidates_.push_back({static_cast<float>(estimate), -1, j});
-        }
-        return;
-    }
-    for (int i = 0; i < m_; ++i)
-        for (int j = 0; j < m_; ++j) step_[static_cast<size_t>(i) * m_ + j] = steps.at(t - 1, i, j) + unary[j];
-    for (Share& s : shares_.groups) shares_.complete(s, t);
-    const Layer& before = layers_[t - 1];
-    for (size_t p = 0; p < before.size(); ++p) {
-        if ((p & 63) == 0) in_.control.check();
-        const double* step = step_.data() + static_cast<size_t>(before.label[p]) * m_;
-        for (int j = 0; j < m_; ++j) row_[j] = before_.earned[p] + step[j];
-        for (size_t g = 0; g < G_; ++g) {
-            const float* x =
-                shares_.groups[g].X.data() + static_cast<size_t>(before_.states[p * G_ + g]) * shares_.width;
-            for (int j = 0; j < m_; ++j) row_[j] += x[j];
-        }
-        for (int j = 0; j < m_; ++j)
-            if (row_[j] > low) candidates_.push_back({static_cast<float>(row_[j]), static_cast<int32_t>(p), j});
-    }
-}
-
-double LayeredSearch::keep_best(int t, size_t most) {
-    Layer& here = layers_[t];
-    here.label.clear(), here.parent.clear(), here_.earned.clear(), here_.states.clear();
-    slots_.assign(std::bit_ceil(2 * std::min(most, candidates_.size()) + 1), -1);
-    const auto better = [](const Candidate& a, const Candidate& b) { return a.estimate > b.estimate; };
-    auto next = candidates_.begin();
-    while (next != candidates_.end() && here.size() < most) {  // the best ones that are left, until as many differ
-        const auto left = static_cast<size_t>(candidates_.end() - next);
-        const auto end = next + static_cast<ptrdiff_t>(std::min(left, most - here.size()));
-        if (end != candidates_.end()) std::nth_element(next, end, candidates_.end(), better);
-        for (; next != end; ++next) {
-            if ((next - candidates_.begin()) % 256 == 0) in_.control.check();
-            add(t, *next);
-        }
-    }
-    double cut = -kInf;
-    for (; next != candidates_.end(); ++next) cut = std::max<double>(cut, next->estimate);
-    return cut;
-}
-
-void LayeredSearch::add(int t, const Candidate& c) {
-    const int j = c.label;
-    const uint16_t* states = c.parent < 0 ? nullptr : before_.states.data() + static_cast<size_t>(c.parent) * G_;
-    double earned =
-        c.parent < 0 ? in_.scratch.trellis.unary(0)[j] + in_.scratch.plain.first(j)
-                     : before_.earned[c.parent] + step_[static_cast<size_t>(layers_[t - 1].label[c.parent]) * m_ + j];
-    uint64_t hash = 1469598103934665603ull ^ static_cast<uint64_t>(j);
-    for (size_t g = 0; g < G_; ++g) {
-        const Fold& fold = shares_.groups[g].fold;
-        const int q = states ? states[g] : 0;
-        earned -= fold.cost(t, q)[j];
-        to_[g] = static_cast<uint16_t>(fold.next(t, q)[j]);
-        hash = (hash ^ to_[g]) * 1099511628211ull;
-    }
-    Layer& here = layers_[t];
-    size_t at = (hash ^ hash >> 29) & (slots_.size() - 1);
-    for (; slots_[at] >= 0; at = (at + 1) & (slots_.size() - 1)) {
-        const size_t k = slots_[at];
-        if (here.label[k] != j ||
-            !std::equal(to_.begin(), to_.end(), here_.states.begin() + static_cast<ptrdiff_t>(k * G_)))
-            continue;
-        if (earned > here_.earned[k]) here_.earned[k] = earned, here.parent[k] = c.parent;
-        return;
-    }
-    slots_[at] = static_cast<int32_t>(here.size());
-    here.label.push_back(j), here.parent.push_back(c.parent), here_.earned.push_back(earned);
-    here_.states.insert(here_.states.end(), to_.begin(), to_.end());
-}
-
-double LayeredSearch::finish(double cut) {
-    std::vector<double>& earned = here_.earned;
-    for (size_t k = 0; k < earned.size(); ++k)
-        for (size_t g = 0; g < G_; ++g) earned[k] -= shares_.groups[g].fold.final[here_.states[k * G_ + g]];
-    std::vector<int32_t> order(earned.size()), path(n_);
-    for (size_t k = 0; k < order.size(); ++k) order[k] = static_cast<int32_t>(k);
-    const size_t few = std::min(kConsidered, order.size());
-    std::partial_sort(order.begin(), order.begin() + static_cast<ptrdiff_t>(few), order.end(),
-                      [&](int32_t a, int32_t b) { return earned[a] > earned[b]; });
-    for (size_t k = 0; k < few; ++k) {
-        // Only rules that no group holds can make a later one better than the first.
-        if (!(earned[order[k]] > incumbent_.score)) break;
-        for (int32_t t = n_ - 1, at = order[k]; t >= 0; --t) path[t] = layers_[t].label[at], at = layers_[t].parent[at];
-        const std::vector<int>& broken = consider(in_, path.data(), incumbent_).broken;
-        if (k == 0) active_.add(broken);
-    }
-    const double best = earned[order[0]];
-    return best > incumbent_.score + in_.tolerance(incumbent_.score) ? std::max(cut, best) : cut;
-}
+constexpr int kPasses = 10;
+constexpr int kLongest = 16;  // segment that is changed
 
 // Local search for a better incumbent: the labels of one segment are changed to another label while that helps.
 //   What a change costs is read from the groups of a decomposition: the states before it are known, and
@@ -205,7 +200,37 @@ class SegmentSearch {
   public:
     SegmentSearch(Instance& instance, const Shares& shares) : in_(instance), shares_(shares) {}
 
-    void improve(Incumbent& incumbent);
+    void improve(Incumbent& incumbent) {
+        const int n = in_.sequence.n;
+        const size_t G = shares_.groups.size();
+        path_ = incumbent.path;
+        rest_.assign(n + 1, 0.0), ahead_.resize(G);
+        for (size_t g = 0; g < G; ++g) {
+            const Fold& fold = shares_.groups[g].fold;
+            ahead_[g].resize(size_t(n + 1) * fold.Q);
+            std::copy(fold.final.begin(), fold.final.end(), ahead_[g].end() - fold.Q);
+        }
+        look_back(0, n - 1);
+        double score = incumbent.score;
+        for (int pass = 0; pass < kPasses; ++pass) {
+            const double before = score;
+            states_.assign(G, 0);
+            double earned = 0;
+            for (int t = 0; t < n; ++t) {
+                in_.control.check();
+                const Change change = best_change(t, earned);
+                if (change.score > score + 1e-9) {
+                    score = change.score;
+                    std::fill(path_.begin() + t, path_.begin() + change.end, change.label);
+                    look_back(t, change.end - 1);
+                }
+                earned += step(t, t > 0 ? path_[t - 1] : -1, path_[t]) - read(t, path_[t], states_);
+            }
+            consider(in_, path_.data(), incumbent);
+            if (!(score > before)) return;
+            look_back(0, n - 1);
+        }
+    }
 
   private:
     struct Change {
@@ -213,10 +238,53 @@ class SegmentSearch {
         int end, label;  // the segment ends before `end`
     };
 
-    void look_back(int first, int last);                        // fills ahead_ and rest_ for positions last .. first
-    double step(int t, int before, int y) const;                // score of label y at t
-    double read(int t, int y, std::vector<int>& states) const;  // what all groups charge for label y at t
-    Change best_change(int t, double earned) const;
+    // fills ahead_ and rest_ for positions last .. first
+    void look_back(int first, int last) {
+        for (int t = last; t >= first; --t) {
+            const int y = path_[t];
+            rest_[t] = in_.scratch.trellis.unary(t)[y] + rest_[t + 1];
+            if (t + 1 < in_.sequence.n) rest_[t] += in_.scratch.plain.at(t, y, path_[t + 1]);
+            for (size_t g = 0; g < ahead_.size(); ++g) {
+                const Fold& fold = shares_.groups[g].fold;
+                double *here = ahead_[g].data() + size_t(t) * fold.Q, *after = here + fold.Q;
+                for (int q = 0; q < fold.Q; ++q) here[q] = fold.cost(t, q)[y] + after[fold.next(t, q)[y]];
+            }
+        }
+    }
+    // score of label y at t
+    double step(int t, int before, int y) const {
+        const Steps& steps = in_.scratch.plain;
+        return in_.scratch.trellis.unary(t)[y] + (t == 0 ? steps.first(y) : steps.at(t - 1, before, y));
+    }
+    // what all groups charge for label y at t
+    double read(int t, int y, std::vector<int>& states) const {
+        double cost = 0;
+        for (size_t g = 0; g < states.size(); ++g) {
+            const Fold& fold = shares_.groups[g].fold;
+            cost += fold.cost(t, states[g])[y];
+            states[g] = fold.next(t, states[g])[y];
+        }
+        return cost;
+    }
+    Change best_change(int t, double earned) const {
+        const int n = in_.sequence.n;
+        Change best{-kInf, t, -1};
+        for (int y = 0; y < in_.sequence.m; ++y) {
+            if (y == path_[t]) continue;
+            room_ = states_;
+            double score = earned;
+            for (int u = t; u < std::min(n, t + kLongest); ++u) {
+                score += step(u, u == t ? (t > 0 ? path_[t - 1] : -1) : y, y) - read(u, y, room_);
+                if (!(score > -kInf)) break;
+                double total = score;
+                if (u + 1 < n) total += in_.scratch.plain.at(u, y, path_[u + 1]) + rest_[u + 1];
+                for (size_t g = 0; g < room_.size(); ++g)
+                    total -= ahead_[g][size_t(u + 1) * shares_.groups[g].fold.Q + room_[g]];
+                if (total > best.score) best = {total, u + 1, y};
+            }
+        }
+        return best;
+    }
 
     Instance& in_;
     const Shares& shares_;
@@ -227,89 +295,7 @@ class SegmentSearch {
     mutable std::vector<int> room_;           // (G)
 };
 
-constexpr int kPasses = 10;
-constexpr int kLongest = 16;  // segment that is changed
-
-double SegmentSearch::step(int t, int before, int y) const {
-    const Steps& steps = in_.scratch.plain;
-    return in_.scratch.trellis.unary(t)[y] + (t == 0 ? steps.first(y) : steps.at(t - 1, before, y));
-}
-
-double SegmentSearch::read(int t, int y, std::vector<int>& states) const {
-    double cost = 0;
-    for (size_t g = 0; g < states.size(); ++g) {
-        const Fold& fold = shares_.groups[g].fold;
-        cost += fold.cost(t, states[g])[y];
-        states[g] = fold.next(t, states[g])[y];
-    }
-    return cost;
-}
-
-void SegmentSearch::look_back(int first, int last) {
-    for (int t = last; t >= first; --t) {
-        const int y = path_[t];
-        rest_[t] = in_.scratch.trellis.unary(t)[y] + rest_[t + 1];
-        if (t + 1 < in_.sequence.n) rest_[t] += in_.scratch.plain.at(t, y, path_[t + 1]);
-        for (size_t g = 0; g < ahead_.size(); ++g) {
-            const Fold& fold = shares_.groups[g].fold;
-            double *here = ahead_[g].data() + static_cast<size_t>(t) * fold.Q, *after = here + fold.Q;
-            for (int q = 0; q < fold.Q; ++q) here[q] = fold.cost(t, q)[y] + after[fold.next(t, q)[y]];
-        }
-    }
-}
-
-SegmentSearch::Change SegmentSearch::best_change(int t, double earned) const {
-    const int n = in_.sequence.n;
-    Change best{-kInf, t, -1};
-    for (int y = 0; y < in_.sequence.m; ++y) {
-        if (y == path_[t]) continue;
-        room_ = states_;
-        double score = earned;
-        for (int u = t; u < std::min(n, t + kLongest); ++u) {
-            score += step(u, u == t ? (t > 0 ? path_[t - 1] : -1) : y, y) - read(u, y, room_);
-            if (!(score > -kInf)) break;
-            double total = score;
-            if (u + 1 < n) total += in_.scratch.plain.at(u, y, path_[u + 1]) + rest_[u + 1];
-            for (size_t g = 0; g < room_.size(); ++g)
-                total -= ahead_[g][static_cast<size_t>(u + 1) * shares_.groups[g].fold.Q + room_[g]];
-            if (total > best.score) best = {total, u + 1, y};
-        }
-    }
-    return best;
-}
-
-void SegmentSearch::improve(Incumbent& incumbent) {
-    const int n = in_.sequence.n;
-    const size_t G = shares_.groups.size();
-    path_ = incumbent.path;
-    rest_.assign(n + 1, 0.0), ahead_.resize(G);
-    for (size_t g = 0; g < G; ++g) {
-        const Fold& fold = shares_.groups[g].fold;
-        ahead_[g].resize(static_cast<size_t>(n + 1) * fold.Q);
-        std::copy(fold.final.begin(), fold.final.end(), ahead_[g].end() - fold.Q);
-    }
-    look_back(0, n - 1);
-    double score = incumbent.score;
-    for (int pass = 0; pass < kPasses; ++pass) {
-        const double before = score;
-        states_.assign(G, 0);
-        double earned = 0;
-        for (int t = 0; t < n; ++t) {
-            in_.control.check();
-            const Change change = best_change(t, earned);
-            if (change.score > score + 1e-9) {
-                score = change.score;
-                std::fill(path_.begin() + t, path_.begin() + change.end, change.label);
-                look_back(t, change.end - 1);
-            }
-            earned += step(t, t > 0 ? path_[t - 1] : -1, path_[t]) - read(t, path_[t], states_);
-        }
-        consider(in_, path_.data(), incumbent);
-        if (!(score > before)) return;
-        look_back(0, n - 1);
-    }
-}
-
+// What these do shows in `benchmarks/run.py --only many`.
 constexpr size_t kMost = 64;                       // automata that are grouped whether they are active or not
 constexpr size_t kMostActive = 160;                // automata that can be grouped in time
 constexpr int kRounds = 60;                        // of sweeps and search
@@ -384,30 +370,29 @@ bool decompose(Instance& instance, ActiveRules& active, Incumbent& incumbent) {
     if (shares.bytes() <= kKeptBytes)
         instance.scratch.shares = own;  // its memory and its automata serve the next sequence
     SegmentSearch segments(instance, shares);
-    if (incumbent.found()) segments.improve(incumbent);
+    if (incumbent.exists()) segments.improve(incumbent);
     LayeredSearch layered(instance, shares, incumbent, active);
     const size_t widest_layer = widest(instance, shares.groups.size());
     size_t most = kNarrow;
     double margin = shares.margin(), last = kInf;
     for (int round = 0, more = 0; round < kRounds; ++round) {
         double bound = kInf;
-        const int sweeps = round == 0 || !incumbent.found()
-                               ? 1
-                               : kSweeps + static_cast<int>(std::min(layered.nodes(), kSteady) / kPerSweep);
+        const int sweeps =
+            round == 0 || !incumbent.exists() ? 1 : kSweeps + int(std::min(layered.nodes(), kSteady) / kPerSweep);
         for (int k = 0; k < sweeps; ++k) {
             if (!(margin <= kLargestMargin)) return false;  // scores too large for single precision
             // Twice the margin: the shares move on the way.
-            bound = shares.sweep(incumbent.found() ? incumbent.score - 2 * margin : -kInf, instance.control);
+            bound = shares.sweep(incumbent.exists() ? incumbent.score - 2 * margin : -kInf, instance.control);
             margin = shares.margin();
             if (round == 1 && k == 0 &&
-                incumbent.found()) {  // the sooner the incumbent is good, the more the next sweeps drop
+                incumbent.exists()) {  // the sooner the incumbent is good, the more the next sweeps drop
                 layered.run(most, margin);
                 segments.improve(incumbent);
             }
         }
         incumbent.tighten(std::max(bound + margin, incumbent.score));
         ++instance.counters.rounds;
-        if (!(bound > -kInf) && !incumbent.found()) return true;  // no labelling at all
+        if (!(bound > -kInf) && !incumbent.exists()) return true;  // no labelling at all
         double score = incumbent.score;
         const double cut = layered.run(most, margin) + margin;
         if (incumbent.score > score) segments.improve(incumbent);

@@ -12,6 +12,7 @@
 #include "search/priced.h"
 
 namespace bridle {
+namespace {
 
 Answer run_viterbi(const Sequence& s, const Options&, Control& control, Search& search, int64_t*) {
     Answer out;
@@ -55,33 +56,6 @@ Answer run_beam(const Sequence& s, const Options& options, Control& control, Sea
     return out;
 }
 
-namespace {
-
-constexpr struct {
-    const char* name;
-    Engine run;
-} kEngines[] = {
-    {"viterbi", run_viterbi},
-    {"search", run_search},
-    {"beam", run_beam},
-    {"product", run_product},
-    {"lazy_intersection", run_lazy_intersection},
-    {"two_stage", run_two_stage},
-    {"relaxed", run_relaxed},
-};
-
-}  // namespace
-
-int engine_number(const std::string& name) {
-    for (int k = 0; k < static_cast<int>(std::size(kEngines)); ++k)
-        if (name == kEngines[k].name) return k;
-    return -1;
-}
-
-Engine engine_numbered(int number) { return kEngines[number].run; }
-
-namespace {
-
 constexpr int64_t kBoundCells = 1 << 24;  // tokens x labels that are soon looked at
 
 double largest(const double* scores, int64_t count) { return *std::max_element(scores, scores + count); }
@@ -100,7 +74,7 @@ double bound_by_scores(const Sequence& s) {
     if (s.n > 0 && !s.head->start.empty()) sum += largest(s.head->start.data(), m);
     if (s.n > 0 && !s.head->end.empty()) sum += largest(s.head->end.data(), m);
     for (int64_t t = 0; pairwise && t < tables; ++t)
-        sum += largest(pairwise + t * square, square) * static_cast<double>(steps) / static_cast<double>(tables);
+        sum += largest(pairwise + t * square, square) * double(steps) / double(tables);
     return sum + 1e-9 * std::abs(sum);  // sums in another order round otherwise
 }
 
@@ -154,7 +128,7 @@ Answer solve(Engine engine, const Sequence& s, const Options& options, Control& 
     Answer answer;
     if (!control.completes([&] { answer = engine(s, options, control, search, counters); }))
         answer = without_rules(s, control, search);
-    if (!is_sound(answer, s.m)) answer = {Status::infeasible, -kInf, -kInf, {}};
+    if (!is_sound(answer, s.m)) answer = {.status = Status::infeasible, .bound = -kInf};
     return answer;
 }
 
@@ -176,7 +150,7 @@ void run(const Problem& problem, Engine engine, const Options& options, Control&
         std::copy_n(counters, std::min<size_t>(kCounters, out.n_counters), out.counters + b * out.n_counters);
         out.score[b] = answer.score;
         out.bound[b] = answer.bound;
-        out.status[b] = static_cast<uint8_t>(answer.status);
+        out.status[b] = uint8_t(answer.status);
         out.seconds[b] = control.spent();
         if (!(answer.score > -kInf)) continue;
         std::copy(answer.path.begin(), answer.path.end(), out.ids + s.begin);
@@ -220,8 +194,8 @@ constexpr size_t kMostCells = size_t{1} << 25;
 // least[t][q]: what the fold must still cost after position t, if any label that is possible may come.
 std::vector<double> least_price(const Trellis& trellis, const Fold& fold, Control& control) {
     const int n = trellis.n, m = trellis.m, Q = fold.Q;
-    std::vector<double> least(static_cast<size_t>(n) * Q);
-    for (int q = 0; n > 0 && q < Q; ++q) least[static_cast<size_t>(n - 1) * Q + q] = fold.final[q];
+    std::vector<double> least(size_t(n) * Q);
+    for (int q = 0; n > 0 && q < Q; ++q) least[size_t(n - 1) * Q + q] = fold.final[q];
     for (int t = n - 2; t >= 0; --t) {
         control.check();
         const double* u = trellis.unary(t + 1);
@@ -230,10 +204,9 @@ std::vector<double> least_price(const Trellis& trellis, const Fold& fold, Contro
             for (int j = 0; j < m; ++j) {
                 const int to = fold.plain() ? 0 : fold.next(t + 1, q)[j];
                 if (!(u[j] > -kInf)) continue;
-                best = std::min(
-                    best, (fold.plain() ? 0.0 : fold.cost(t + 1, q)[j]) + least[static_cast<size_t>(t + 1) * Q + to]);
+                best = std::min(best, (fold.plain() ? 0.0 : fold.cost(t + 1, q)[j]) + least[size_t(t + 1) * Q + to]);
             }
-            least[static_cast<size_t>(t) * Q + q] = best;
+            least[size_t(t) * Q + q] = best;
         }
     }
     return least;
@@ -255,10 +228,10 @@ Answer cheapest_near(const Sequence& s, const Options& options, Control& control
     for (BoundAutomaton& p : automata) p.penalty = dearest > 0 ? std::round(p.penalty / unit) : 0.0;
     AutomatonSet inside, outside;
     Fold fold, free;
-    const size_t cells = std::max<size_t>(1, static_cast<size_t>(s.n) * s.m);
+    const size_t cells = std::max<size_t>(1, size_t(s.n) * s.m);
     const size_t bytes = std::max<size_t>(1, Trellis::backward_bytes(s.n, s.m) + sizeof(double) * s.n);  // of a state
     const size_t fits = std::max<size_t>(2, std::min(kMostCells / cells, control.memory() / 8 * 3 / bytes));
-    const int most = static_cast<int>(std::min<size_t>(kMostStates, fits));
+    const int most = int(std::min<size_t>(kMostStates, fits));
     size_t folded = automata.size();
     for (;; --folded) {  // as many as fit, from the front; a rule is never cut in two
         while (folded > 0 && folded < automata.size() && automata[folded].rule == automata[folded - 1].rule) --folded;
@@ -297,8 +270,6 @@ Answer cheapest_near(const Sequence& s, const Options& options, Control& control
     return out;
 }
 
-}  // namespace
-
 Answer run_two_stage(const Sequence& s, const Options& options, Control& control, Search& search, int64_t* counters) {
     Sequence hard = s;
     std::erase_if(hard.automata, [](const BoundAutomaton& p) { return p.mode != Mode::hard; });
@@ -331,8 +302,6 @@ Answer run_two_stage(const Sequence& s, const Options& options, Control& control
 // violations, whatever it is: it begins low, where bounds are good, and rises until they are reached. How few there must be is
 // known (one, since no labelling obeys), or found by counting violations alone.
 
-namespace {
-
 constexpr double kRaise = 8.0;  // how a price rises
 constexpr double kHighestPrice = 1e300;
 constexpr double kApart = 1 - 1e-6;  // numbers of violations that differ are further apart
@@ -347,7 +316,7 @@ double first_price(const Sequence& s, Control& control) {
         if (row[1] > -kInf) leads.push_back(row[0] - row[1]);
     }
     if (leads.empty()) return 1.0;
-    std::nth_element(leads.begin(), leads.begin() + static_cast<ptrdiff_t>(leads.size() / 2), leads.end());
+    std::nth_element(leads.begin(), leads.begin() + ptrdiff_t(leads.size() / 2), leads.end());
     return std::exp2(std::clamp(std::ceil(std::log2(16.0 * leads[leads.size() / 2] + 1e-300)), -10.0, 60.0));
 }
 
@@ -378,8 +347,6 @@ struct Relaxed {
     }
 };
 
-}  // namespace
-
 Answer run_relaxed(const Sequence& s, const Options& options, Control& control, Search& search, int64_t* counters) {
     SearchLimits limits = limits_of(options);
     limits.glance = 0;  // prices leave too many labellings near the incumbent
@@ -402,7 +369,7 @@ Answer run_relaxed(const Sequence& s, const Options& options, Control& control, 
             else if (answer.path.empty() && s.n > 0) none = {.status = Status::nothing_found, .bound = answer.bound};
             if (none) return;
             const int64_t violations = best.consider(s, plain, answer.path, verdict);
-            bound = std::min(bound, answer.bound + price * static_cast<double>(best.violations));
+            bound = std::min(bound, answer.bound + price * double(best.violations));
             if (answer.status != Status::optimal) return;
             proved = violations == fewest;
             if (proved || control.late() || price > kHighestPrice) return;
@@ -413,7 +380,7 @@ Answer run_relaxed(const Sequence& s, const Options& options, Control& control, 
             counters[1] += spent.expansions;
             counted = true;
             if (!least.path.empty()) best.consider(s, plain, least.path, verdict);
-            fewest = std::max(fewest, static_cast<int64_t>(std::ceil(-least.bound - (1 - kApart))));
+            fewest = std::max(fewest, int64_t(std::ceil(-least.bound - (1 - kApart))));
             if (least.status != Status::optimal) return;
             fewest = best.violations;
             proved = violations == fewest;
@@ -433,7 +400,34 @@ Answer run_relaxed(const Sequence& s, const Options& options, Control& control, 
         proved = false;
     }
     counters[2] = best.violations, counters[3] = fewest, counters[4] = proved;
-    return {Status::relaxed, best.score, bound, std::move(best.path), std::move(best.of_automaton)};
+    return {.status = Status::relaxed,
+            .score = best.score,
+            .bound = bound,
+            .path = std::move(best.path),
+            .violations = std::move(best.of_automaton)};
 }
+
+constexpr struct {
+    const char* name;
+    Engine run;
+} kEngines[] = {
+    {"viterbi", run_viterbi},
+    {"search", run_search},
+    {"beam", run_beam},
+    {"product", run_product},
+    {"lazy_intersection", run_lazy_intersection},
+    {"two_stage", run_two_stage},
+    {"relaxed", run_relaxed},
+};
+
+}  // namespace
+
+int engine_number(const std::string& name) {
+    for (int k = 0; k < int(std::size(kEngines)); ++k)
+        if (name == kEngines[k].name) return k;
+    return -1;
+}
+
+Engine engine_numbered(int number) { return kEngines[number].run; }
 
 }  // namespace bridle

@@ -34,14 +34,8 @@ constexpr int kCounters = 64;
 
 using Engine = Answer (*)(const Sequence&, const Options&, Control&, Search&, int64_t* counters);
 
-Answer run_search(const Sequence&, const Options&, Control&, Search&, int64_t* counters);
-Answer run_viterbi(const Sequence&, const Options&, Control&, Search&, int64_t* counters);
-Answer run_beam(const Sequence&, const Options&, Control&, Search&, int64_t* counters);
 Answer run_product(const Sequence&, const Options&, Control&, Search&, int64_t* counters);
 Answer run_lazy_intersection(const Sequence&, const Options&, Control&, Search&, int64_t* counters);
-Answer run_two_stage(const Sequence&, const Options&, Control&, Search&, int64_t* counters);
-Answer run_relaxed(const Sequence&, const Options&, Control&, Search&,
-                   int64_t* counters);  // on which hard rules cannot hold
 
 // Engines by number; -1: there is none of this name.
 int engine_number(const std::string& name);

@@ -22,18 +22,18 @@ std::vector<int32_t> kinds_of(const AutomatonSet& set, int n, std::vector<int>& 
         uint64_t hash = 1469598103934665603ull;
         for (const uint8_t* mark : marks) hash = (hash ^ mark[t]) * 1099511628211ull;
         auto& bucket = seen[hash];
-        int found = -1;
+        int number = -1;
         for (int32_t k : bucket) {
             bool same = true;
             for (const uint8_t* mark : marks) same = same && mark[t] == mark[first[k]];
-            if (same) found = k;
+            if (same) number = k;
         }
-        if (found < 0) {
-            found = static_cast<int>(first.size());
+        if (number < 0) {
+            number = int(first.size());
             first.push_back(t);
-            bucket.push_back(found);
+            bucket.push_back(number);
         }
-        kind[t] = found;
+        kind[t] = number;
     }
     return kind;
 }
@@ -46,7 +46,7 @@ class Index {
     explicit Index(const AutomatonSet& set) : width_(set.size()) {
         double product = 1;
         for (const BoundAutomaton& p : set.automata) radix_.push_back(p.n_states()), product *= p.n_states();
-        if (product <= kDirect) direct_.assign(static_cast<size_t>(product), -1);
+        if (product <= kDirect) direct_.assign(size_t(product), -1);
     }
     // The number of a state vector; a new one gets `fresh`, the number of those that are known.
     int32_t find(const State* s, const std::vector<State>& states, int32_t fresh) {
@@ -55,7 +55,7 @@ class Index {
             for (size_t k = 0; k < width_; ++k) at = at * radix_[k] + s[k];
             return direct_[at] < 0 ? direct_[at] = fresh : direct_[at];
         }
-        if (2 * static_cast<size_t>(fresh) >= slots_.size()) {
+        if (2 * size_t(fresh) >= slots_.size()) {
             slots_.assign(std::max<size_t>(256, 4 * slots_.size()), -1);
             for (int32_t r = 0; r < fresh; ++r) slots_[free_slot(states.data() + r * width_, states)] = r;
         }
@@ -80,16 +80,16 @@ class Index {
 };
 
 // Labels that no automaton tells apart: the number of their class (m), and one label of each class in `one`.
-std::vector<int32_t> classes_of(const AutomatonSet& set, int m, std::vector<int32_t>& one) {
+std::vector<int32_t> classes_of(const AutomatonSet& set, int m, std::vector<int32_t>& labels) {
     std::vector<int32_t> joint(m, 0);
     std::vector<std::pair<uint64_t, int32_t>> order(m);
     for (const BoundAutomaton& p : set.automata) {
-        for (int y = 0; y < m; ++y) order[y] = {static_cast<uint64_t>(joint[y]) << 16 | p.automaton->class_of[y], y};
+        for (int y = 0; y < m; ++y) order[y] = {uint64_t(joint[y]) << 16 | p.automaton->class_of[y], y};
         std::sort(order.begin(), order.end());
-        one.clear();
+        labels.clear();
         for (int k = 0; k < m; ++k) {
-            if (k == 0 || order[k].first != order[k - 1].first) one.push_back(order[k].second);
-            joint[order[k].second] = static_cast<int32_t>(one.size()) - 1;
+            if (k == 0 || order[k].first != order[k - 1].first) labels.push_back(order[k].second);
+            joint[order[k].second] = int32_t(labels.size()) - 1;
         }
     }
     return joint;
@@ -130,14 +130,14 @@ bool Fold::build(const AutomatonSet& set, int n, int m, int most, Control& contr
         int64_t bits;
         static_assert(sizeof bits == sizeof p.penalty);
         std::memcpy(&bits, &p.penalty, sizeof bits);
-        key.insert(key.end(), {p.automaton->serial, static_cast<int64_t>(p.mode) << 32 | p.rule, bits});
+        key.insert(key.end(), {p.automaton->serial, int64_t(p.mode) << 32 | p.rule, bits});
         if (p.marks && n > 0)
             for (int t : first) key.push_back(p.marks[t]);
     }
     key.push_back(n == 0);
-    auto found = known_.find(key);
-    if (found != known_.end() && found->second->Q <= most) tables_ = found->second;
-    else if (found != known_.end()) return clear(), false;
+    auto entry = known_.find(key);
+    if (entry != known_.end() && entry->second->Q <= most) tables_ = entry->second;
+    else if (entry != known_.end()) return clear(), false;
     else {
         tables_ = n == 0 ? explore(set, {}, m, most, control) : explore(set, first, m, most, control);
         if (!tables_) return clear(), false;
@@ -158,52 +158,51 @@ std::shared_ptr<Fold::Tables> Fold::explore(const AutomatonSet& set, const std::
     std::vector<State> states(size, 0), to(size);  // states: of all q, one after the other
     Index index(set);
     index.find(states.data(), states, 0);
-    std::vector<int32_t> one;
-    const std::vector<int32_t> class_of = classes_of(set, m, one);
+    std::vector<int32_t> members;
+    const std::vector<int32_t> class_of = classes_of(set, m, members);
     std::vector<int32_t> next;  // (Q, kinds, classes) while it grows
     std::vector<double> cost;
     int count = 1;
-    const int stretch =
-        static_cast<int>(std::clamp<size_t>((size_t{1} << 18) / (kinds * one.size() * size + 1), 1, 256));
+    const int stretch = int(std::clamp<size_t>((size_t{1} << 18) / (kinds * members.size() * size + 1), 1, 256));
     for (int q = 0; q < count; ++q) {
         // The tables, and while they are made: moves by class, states and their index.
         const size_t cells = kinds * count * width_,
-                     bytes = cells * kCellBytes + (12 * kinds * one.size() + 2 * size + 96) * count;
+                     bytes = cells * kCellBytes + (12 * kinds * members.size() + 2 * size + 96) * count;
         if (cells > kMostCells || (cells > kSmallTable && bytes > control.memory() / 8)) return nullptr;
         if (q % stretch == stretch - 1) control.check();
         for (size_t k = 0; k < kinds; ++k)
-            for (const int32_t y : one) {
+            for (const int32_t y : members) {
                 const double c = set.advance(states.data() + q * size, to.data(), y, first[k]);
-                int32_t found = 0;
+                int32_t state = 0;
                 if (c < kInf) {
-                    found = index.find(to.data(), states, count);
-                    if (found == count) {
+                    state = index.find(to.data(), states, count);
+                    if (state == count) {
                         if (count >= most) return nullptr;
                         ++count;
                         states.insert(states.end(), to.begin(), to.end());
                     }
                 }
-                next.push_back(found);
+                next.push_back(state);
                 cost.push_back(c);
             }
     }
-    auto made = std::make_shared<Tables>();
-    made->Q = count;
-    for (int q = 0; q < count; ++q) made->final.push_back(set.finish(states.data() + q * size));
-    lay_out(made->next, kinds * count * width_, 0, control);
-    lay_out(made->cell, kinds * count * width_, 0, control);
-    lay_out(made->cost, kinds * count * width_, kInf, control);
+    auto tables = std::make_shared<Tables>();
+    tables->Q = count;
+    for (int q = 0; q < count; ++q) tables->final.push_back(set.finish(states.data() + q * size));
+    lay_out(tables->next, kinds * count * width_, 0, control);
+    lay_out(tables->cell, kinds * count * width_, 0, control);
+    lay_out(tables->cost, kinds * count * width_, kInf, control);
     for (int q = 0; q < count; ++q) {
         if (q % stretch == stretch - 1) control.check();
         for (size_t k = 0; k < kinds; ++k)
             for (int y = 0; y < m; ++y) {
-                const size_t from = (q * kinds + k) * one.size() + class_of[y], into = (k * count + q) * width_ + y;
-                made->next[into] = next[from];
-                made->cell[into] = next[from] * width_ + y;
-                made->cost[into] = cost[from];
+                const size_t from = (q * kinds + k) * members.size() + class_of[y], into = (k * count + q) * width_ + y;
+                tables->next[into] = next[from];
+                tables->cell[into] = next[from] * width_ + y;
+                tables->cost[into] = cost[from];
             }
     }
-    return made;
+    return tables;
 }
 
 }  // namespace bridle

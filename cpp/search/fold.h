@@ -41,9 +41,7 @@ class Fold {
     static constexpr size_t kCellBytes = 2 * sizeof(int32_t) + sizeof(double);
     using Key = std::vector<int64_t>;
 
-    size_t row(int64_t t, int q) const {
-        return ((kind_.empty() ? 0 : static_cast<size_t>(kind_[t])) * Q + q) * width_;
-    }
+    size_t row(int64_t t, int q) const { return ((kind_.empty() ? 0 : size_t(kind_[t])) * Q + q) * width_; }
     std::shared_ptr<Tables> explore(const AutomatonSet& set, const std::vector<int>& first, int m, int most,
                                     Control& control) const;
 

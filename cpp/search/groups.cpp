@@ -53,24 +53,24 @@ class GroupSearch {
   private:
     bool start() {  // automata that one price pays for stay together
         const std::vector<BoundAutomaton>& automata = *automata_;
-        for (int k = n_started_; k < static_cast<int>(automata.size()); n_started_ = k) {
-            Group one;
+        for (int k = n_started_; k < int(automata.size()); n_started_ = k) {
+            Group group;
             const BoundAutomaton& first = automata[k];
             do {
-                one.members.push_back(k);
-                one.weight += automata[k].mode == Mode::hard ? kHardWeight : automata[k].penalty;
+                group.members.push_back(k);
+                group.weight += automata[k].mode == Mode::hard ? kHardWeight : automata[k].penalty;
                 ++k;
-            } while (first.mode == Mode::per_sequence && k < static_cast<int>(automata.size()) &&
-                     automata[k].rule == first.rule);
-            one.states = states_of(one.members, kMostStatesAlone);
-            if (one.states < 0) return false;
-            groups_.push_back(std::move(one));
+            } while (first.mode == Mode::per_sequence && k < int(automata.size()) && automata[k].rule == first.rule);
+            group.states = states_of(group.members, kMostStatesAlone);
+            if (group.states < 0) return false;
+            groups_.push_back(std::move(group));
         }
         return true;
     }
 
     int states_of(const std::vector<int>& members, int most) {
         std::vector<BoundAutomaton> chosen;
+        chosen.reserve(members.size());
         for (int k : members) chosen.push_back((*automata_)[k]);
         AutomatonSet set;
         set.assign(std::move(chosen));
@@ -84,13 +84,13 @@ class GroupSearch {
     }
 
     static double merit(const Group& a, const Group& b, int states) {
-        const double apart = static_cast<double>(a.states) * b.states;
+        const double apart = double(a.states) * b.states;
         return std::log(states / apart) / std::sqrt(std::max(1e-9, std::min(a.weight, b.weight)));
     }
     // A product has no fewer states than what it is made of: most pairs need no closer look.
     Merger at_best(const Group& a, const Group& b) {
         const int larger = std::max(a.states, b.states);
-        if (larger > most_ || static_cast<double>(a.states) * b.states > 4.0 * most_ * most_) return {};
+        if (larger > most_ || double(a.states) * b.states > 4.0 * most_ * most_) return {};
         return {merit(a, b, larger), 0};
     }
     Merger merger(const Group& a, const Group& b) {
@@ -136,13 +136,12 @@ class GroupSearch {
 
 std::shared_ptr<const Grouping> GroupCache::find(const std::vector<BoundAutomaton>& automata, int n, int m, int most,
                                                  Control& control) {
-    Key key{static_cast<uint64_t>(most)};
+    Key key{uint64_t(most)};
     for (const BoundAutomaton& p : automata) {
         uint64_t bits;
         static_assert(sizeof bits == sizeof p.penalty);
         std::memcpy(&bits, &p.penalty, sizeof bits);
-        key.insert(key.end(), {static_cast<uint64_t>(p.automaton->serial),
-                               static_cast<uint64_t>(p.mode) << 32 | static_cast<uint32_t>(p.rule), bits});
+        key.insert(key.end(), {uint64_t(p.automaton->serial), uint64_t(p.mode) << 32 | uint32_t(p.rule), bits});
     }
     std::shared_ptr<GroupSearch> search;
     {

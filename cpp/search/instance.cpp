@@ -42,7 +42,7 @@ void judge(const Sequence& s, const int32_t* path, Verdict& verdict, Control* co
         const BoundAutomaton& p = automata[k];
         violations[k] += p.automaton->final[states[k]];
         if (violations[k] == 0) continue;
-        verdict.broken.push_back(static_cast<int>(k));
+        verdict.broken.push_back(int(k));
         if (p.mode == Mode::hard) verdict.hard_violations += violations[k];
         else if (p.mode == Mode::hard_once) verdict.hard_violations += p.rule != std::exchange(paid_rule, p.rule);
         else if (p.mode == Mode::per_violation) cost += p.penalty * violations[k];
@@ -73,7 +73,7 @@ void MaskedTrellis::load(const Trellis& base, const Steps& plain, const std::vec
     for (const BoundAutomaton& p : automata) {
         const CountingAutomaton& automaton = *p.automaton;
         const auto ban = [&](int t, int state) {
-            double* u = trellis.unary_.data() + static_cast<size_t>(t) * width;
+            double* u = trellis.unary_.data() + size_t(t) * width;
             for (int y = 0; y < m; ++y)
                 if (p.read(t, state, y).violations) u[y] = -kInf;
         };
@@ -81,10 +81,10 @@ void MaskedTrellis::load(const Trellis& base, const Steps& plain, const std::vec
             for (int t = 0; t < n; ++t) ban(t, 0);
         else ban(0, 0), neighbours = true;
         for (int y = 0; y < m; ++y)
-            if (automaton.final[automaton.after(y)]) trellis.unary_[static_cast<size_t>(n - 1) * width + y] = -kInf;
+            if (automaton.final[automaton.after(y)]) trellis.unary_[size_t(n - 1) * width + y] = -kInf;
     }
     if (!neighbours) return;
-    if (known_.size() * std::max(kTableCells, static_cast<size_t>(m) * m) >
+    if (known_.size() * std::max(kTableCells, size_t(m) * m) >
         std::min(kKnownCells, control.memory() / 16 / (2 * sizeof(double))))
         known_.clear();
     tables_.resize(n);
@@ -100,7 +100,8 @@ void MaskedTrellis::load(const Trellis& base, const Steps& plain, const std::vec
             tables_[t] = table_to(t, plain, automata, control);
             continue;
         }
-        const auto same = std::find_if(seen.begin(), seen.end(), [&](const auto& one) { return one.first == marks; });
+        const auto same =
+            std::find_if(seen.begin(), seen.end(), [&](const auto& entry) { return entry.first == marks; });
         tables_[t] = same != seen.end() ? same->second : table_to(t, plain, automata, control);
         if (same == seen.end()) seen.emplace_back(marks, tables_[t]);
     }
@@ -116,7 +117,7 @@ const Table* MaskedTrellis::table_to(int t, const Steps& plain, const std::vecto
     for (const BoundAutomaton& p : automata) {
         const CountingAutomaton& automaton = *p.automaton;
         const int mark = p.marks ? p.marks[t] : 0;
-        const ptrdiff_t cells = static_cast<ptrdiff_t>(automaton.states) * automaton.classes;
+        const ptrdiff_t cells = ptrdiff_t(automaton.states) * automaton.classes;
         const auto first = automaton.moves.begin() + mark * cells;
         if (automaton.states > 1 &&
             std::any_of(first, first + cells, [](const Move& move) { return move.violations > 0; })) {
@@ -125,20 +126,20 @@ const Table* MaskedTrellis::table_to(int t, const Steps& plain, const std::vecto
         }
     }
     if (key_.size() == 1) return &usual;
-    if (const auto found = known_.find(key_); found != known_.end()) return found->second.get();
-    dense_.resize(static_cast<size_t>(m) * m);
+    if (const auto entry = known_.find(key_); entry != known_.end()) return entry->second.get();
+    dense_.resize(size_t(m) * m);
     for (int i = 0; i < m; ++i) {
         if (i % 64 == 63) control.check();
         for (int j = 0; j < m; ++j) {
             double score = usual.at(i, j);
             for (const auto& [automaton, mark] : held_)
                 if (automaton->read(mark, automaton->after(i), j).violations) score = -kInf;
-            dense_[static_cast<size_t>(i) * m + j] = score;
+            dense_[size_t(i) * m + j] = score;
         }
     }
-    auto made = std::make_unique<Table>();
-    made->build(m, dense_.data(), nullptr, control);  // may run out of time: only what is whole is kept
-    return known_.emplace(key_, std::move(made)).first->second.get();
+    auto table = std::make_unique<Table>();
+    table->build(m, dense_.data(), nullptr, control);  // may run out of time: only what is whole is kept
+    return known_.emplace(key_, std::move(table)).first->second.get();
 }
 
 size_t Scratch::bytes() const {
@@ -177,16 +178,16 @@ const Verdict& consider(Instance& instance, const int32_t* path, Incumbent& incu
 }
 
 bool proved(Instance& instance, const Incumbent& incumbent) {
-    return incumbent.found() && incumbent.bound <= incumbent.score + instance.tolerance(incumbent.score);
+    return incumbent.exists() && incumbent.bound <= incumbent.score + instance.tolerance(incumbent.score);
 }
 
 Status status_when_finished(const Incumbent& incumbent) {
-    return incumbent.found() ? Status::optimal : Status::infeasible;
+    return incumbent.exists() ? Status::optimal : Status::infeasible;
 }
 
 Status status_when_stopped(Instance& instance, const Incumbent& incumbent) {
     if (proved(instance, incumbent)) return Status::optimal;
-    return incumbent.found() ? Status::limit : Status::nothing_found;
+    return incumbent.exists() ? Status::limit : Status::nothing_found;
 }
 
 Answer to_answer(Incumbent incumbent, Status status) {

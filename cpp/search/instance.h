@@ -131,7 +131,7 @@ struct Incumbent {
     std::vector<int32_t> path = {};        // (n)
     std::vector<int32_t> violations = {};  // (automata)
 
-    bool found() const { return score > -kInf; }
+    bool exists() const { return score > -kInf; }
     void tighten(double proved_bound) { bound = std::min(bound, proved_bound); }
 };
 

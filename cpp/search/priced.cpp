@@ -29,7 +29,7 @@ PricedSequence::PricedSequence(const Sequence& s, bool relaxed, Control& control
     scores_.unary.resize(n * m);
     for (size_t t = 0; t < n; ++t) {
         if (t % 4096 == 4095) control.check();
-        s.row(static_cast<int>(t), scores_.unary.data() + t * m);
+        s.row(int(t), scores_.unary.data() + t * m);
     }
     scores_.pairwise.assign(steps_ * square, 0.0);
     for (size_t t = 0; t < steps_; ++t) {
@@ -37,7 +37,7 @@ PricedSequence::PricedSequence(const Sequence& s, bool relaxed, Control& control
         double* into = scores_.pairwise.data() + t * square;
         for (size_t c = 0; c < square; ++c)
             into[c] = per_step ? s.head->pairwise[t * square + c] + (mask.empty() ? 0.0 : mask[c])
-                               : s.head->tables->free.at(static_cast<int>(c / m), static_cast<int>(c % m));
+                               : s.head->tables->free.at(int(c / m), int(c % m));
     }
     hard_.unary.assign(n * m, 0.0), hard_.pairwise.assign(steps_ * square, 0.0);
     for (const BoundAutomaton& p : s.automata) {
@@ -60,34 +60,34 @@ bool PricedSequence::fits(const Sequence& s, const BoundAutomaton& p) {
     if (s.m > kMostSquare || s.tied) return false;
     // Transitions that differ by position slow everything down: worth it only where the automaton would be large.
     if (s.head->per_step || !differs_by_position(s, p)) return true;
-    return p.automaton->states > kFewStates && static_cast<size_t>(s.m) * s.m * s.n <= kMostCells;
+    return p.automaton->states > kFewStates && size_t(s.m) * s.m * s.n <= kMostCells;
 }
 
 void PricedSequence::count(const BoundAutomaton& p, double each, Counts& counts) const {
     const CountingAutomaton& automaton = *p.automaton;
     const int n = base_.n, m = base_.m, S = automaton.states, C = automaton.classes;
-    std::vector<char> charges(static_cast<size_t>(automaton.marks) * S,
+    std::vector<char> charges(size_t(automaton.marks) * S,
                               0);  // does a state charge for any label at all?
     for (size_t c = 0; c < automaton.moves.size(); ++c) charges[c / C] |= automaton.moves[c].violations > 0;
     const auto charge = [&](int64_t t, int state, double* into) {  // for each label that is read there at t
-        if (!charges[static_cast<size_t>(p.marks ? p.marks[t] : 0) * S + state]) return;
+        if (!charges[size_t(p.marks ? p.marks[t] : 0) * S + state]) return;
         for (int y = 0; y < m; ++y) into[y] += each * p.read(t, state, y).violations;
     };
     double* unary = counts.unary.data();
-    for (int t = 0; t < (S == 1 ? n : 1); ++t) charge(t, 0, unary + static_cast<size_t>(t) * m);
-    double* last = unary + static_cast<size_t>(n - 1) * m;
+    for (int t = 0; t < (S == 1 ? n : 1); ++t) charge(t, 0, unary + size_t(t) * m);
+    double* last = unary + size_t(n - 1) * m;
     for (int y = 0; y < m; ++y) last[y] += each * automaton.final[automaton.after(y)];
     if (S == 1) return;
     for (size_t k = 0; k < steps_; ++k)  // the step from position k to k + 1
         for (int i = 0; i < m; ++i)
-            charge(static_cast<int64_t>(k) + 1, automaton.after(i), counts.pairwise.data() + (k * m + i) * m);
+            charge(int64_t(k) + 1, automaton.after(i), counts.pairwise.data() + (k * m + i) * m);
 }
 
-const Sequence& PricedSequence::at(double price, Control& control) { return made(price, true, control); }
+const Sequence& PricedSequence::at(double price, Control& control) { return priced_at(price, true, control); }
 
-const Sequence& PricedSequence::counted(Control& control) { return made(1.0, false, control); }
+const Sequence& PricedSequence::counted(Control& control) { return priced_at(1.0, false, control); }
 
-const Sequence& PricedSequence::made(double price, bool scored, Control& control) {
+const Sequence& PricedSequence::priced_at(double price, bool scored, Control& control) {
     const auto add = [&](const std::vector<double>& scores, const std::vector<double>& hard, std::vector<double>& out) {
         out.resize(scores.size());
         for (size_t c = 0; c < out.size(); ++c)

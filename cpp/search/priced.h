@@ -33,7 +33,7 @@ class PricedSequence {
 
     bool on_scores(const BoundAutomaton& p) const { return (relaxed_ || p.mode != Mode::hard) && fits(base_, p); }
     void count(const BoundAutomaton& p, double each, Counts& counts) const;
-    const Sequence& made(double price, bool scored, Control& control);
+    const Sequence& priced_at(double price, bool scored, Control& control);
 
     const Sequence& base_;
     const bool relaxed_;

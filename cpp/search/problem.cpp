@@ -17,7 +17,7 @@ Sequence::Sequence(const Problem& p, int64_t b)
       b(b),
       begin(p.offsets[b]),
       first(p.first ? p.first[b] : begin),
-      n(static_cast<int>(p.offsets[b + 1] - p.offsets[b])),
+      n(int(p.offsets[b + 1] - p.offsets[b])),
       m(p.m),
       head(&p.heads[p.head_of ? p.head_of[b] : 0]),
       tied(p.tied ? p.tied + begin : nullptr) {
@@ -27,8 +27,8 @@ Sequence::Sequence(const Problem& p, int64_t b)
         const CountingAutomaton* automaton = part.automaton[part.automaton.size() == 1 ? 0 : b];
         if (!automaton) continue;
         const Rule& rule = p.rules[part.rule];
-        automata.push_back({automaton, part.marks ? part.marks + begin : nullptr, rule.mode, rule.penalty, part.rule,
-                            static_cast<int>(k)});
+        automata.push_back(
+            {automaton, part.marks ? part.marks + begin : nullptr, rule.mode, rule.penalty, part.rule, int(k)});
     }
 }
 
@@ -67,17 +67,17 @@ double Sequence::unary(int t, int y) const {
 RawScores Sequence::raw() const {
     const Problem& p = *problem;
     const auto data = [](const std::vector<double>& x) { return x.empty() ? nullptr : x.data(); };
-    return {p.unary32 ? p.unary32 + first * m : nullptr,
-            p.unary64 ? p.unary64 + first * m : nullptr,
-            n,
-            m,
-            padded(m),
-            data(head->start),
-            data(head->end),
-            p.allowed ? p.allowed + begin * p.words : nullptr,
-            p.words,
-            tied,
-            {&head->tables->free.view(), &head->tables->tied.view()}};
+    return {.f32 = p.unary32 ? p.unary32 + first * m : nullptr,
+            .f64 = p.unary64 ? p.unary64 + first * m : nullptr,
+            .n = n,
+            .m = m,
+            .width = padded(m),
+            .start = data(head->start),
+            .end = data(head->end),
+            .allowed = p.allowed ? p.allowed + begin * p.words : nullptr,
+            .words = p.words,
+            .tied = tied,
+            .tables = {&head->tables->free.view(), &head->tables->tied.view()}};
 }
 
 void AutomatonSet::assign(std::vector<BoundAutomaton> members) {

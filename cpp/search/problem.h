@@ -41,7 +41,7 @@ struct CountingAutomaton {
         return moves[(mark * states + state) * classes + class_of[y]];
     }
     bool counts(int i, int j) const {  // i < 0: the start
-        return edges[static_cast<size_t>(i < 0 ? classes : class_of[i]) * classes + class_of[j]];
+        return edges[size_t(i < 0 ? classes : class_of[i]) * classes + class_of[j]];
     }
 };
 
@@ -135,7 +135,7 @@ class AutomatonSet {
     std::vector<BoundAutomaton> automata;  // ordered by part
 
     void assign(std::vector<BoundAutomaton> members);
-    int size() const { return static_cast<int>(automata.size()); }
+    int size() const { return int(automata.size()); }
 
     // All automata read label y at position t: from -> to. Returns the cost, +inf when a hard rule breaks.
     double advance(const State* from, State* to, int y, int64_t t) const {
@@ -151,7 +151,7 @@ class AutomatonSet {
                     continue;
                 }
                 const Move& move = p.read(t, from[k], y);
-                to[k] = static_cast<State>(move.to);
+                to[k] = State(move.to);
                 if (move.violations == 0) continue;
                 if (p.mode == Mode::hard) return kInf;
                 if (p.mode == Mode::per_violation) cost += p.penalty * move.violations;
@@ -159,7 +159,7 @@ class AutomatonSet {
             }
             if (broke) {
                 cost += automata[end - 1].penalty;
-                for (int g = group_[end - 1]; g < end; ++g) to[g] = static_cast<State>(automata[g].paid());
+                for (int g = group_[end - 1]; g < end; ++g) to[g] = State(automata[g].paid());
             }
         }
         return cost;

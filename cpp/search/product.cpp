@@ -27,20 +27,20 @@ struct Lattice {
     bool intersect(const std::vector<BoundAutomaton>& automata, const Options& options, Control& control) {
         AutomatonSet set;
         set.assign(automata);
-        const size_t cells = std::max<size_t>(1, static_cast<size_t>(trellis.n) * trellis.m);
+        const size_t cells = std::max<size_t>(1, size_t(trellis.n) * trellis.m);
         size_t most = std::min<size_t>(kMostStates, std::max<size_t>(2, kMostCells / cells));
         const size_t bytes =
             options.arcs ? Trellis::backward_bytes(trellis.n, trellis.m) : Trellis::path_bytes(trellis.n, trellis.m);
         most = std::min(most, std::max<size_t>(2, control.memory() / 2 / std::max<size_t>(1, bytes)));
         if (options.max_states >= 0) most = std::min<size_t>(most, options.max_states);
-        return fold.build(set, trellis.n, trellis.m, static_cast<int>(most), control);
+        return fold.build(set, trellis.n, trellis.m, int(most), control);
     }
     double best(Control& control) { return trellis.best_path(fold, steps, path.data(), control); }
 
     // Arcs of the lattice that lie on some path, those that leave the start included.
     int64_t arcs(Control& control) {
         const int n = trellis.n, m = trellis.m;
-        const size_t width = static_cast<size_t>(fold.Q) * m;
+        const size_t width = size_t(fold.Q) * m;
         std::vector<double> H;
         if (n == 0 || !(trellis.backward(fold, steps, H, control) > -kInf)) return 0;
         std::vector<char> here(width, 0), there(width);
@@ -50,9 +50,8 @@ struct Lattice {
             for (int j = 0; j < m; ++j) {
                 const int to = fold.plain() ? 0 : fold.next(t, q)[j];
                 if (!fold.plain() && fold.cost(t, q)[j] == kInf) continue;
-                const size_t cell = static_cast<size_t>(to) * m + j;
-                if (!(u[j] + (t > 0 ? steps.at(t - 1, i, j) : 0.0) +
-                          H[(static_cast<size_t>(t) * fold.Q + to) * trellis.width + j] >
+                const size_t cell = size_t(to) * m + j;
+                if (!(u[j] + (t > 0 ? steps.at(t - 1, i, j) : 0.0) + H[(size_t(t) * fold.Q + to) * trellis.width + j] >
                       -kInf))
                     continue;
                 ++count;
@@ -66,7 +65,7 @@ struct Lattice {
             else
                 for (size_t c = 0; c < width; ++c) {
                     if (c % 4096 == 4095) control.check();
-                    if (here[c]) step(t, static_cast<int>(c / m), static_cast<int>(c % m));
+                    if (here[c]) step(t, int(c / m), int(c % m));
                 }
             here.swap(there);
         }
@@ -74,11 +73,7 @@ struct Lattice {
     }
 };
 
-Answer too_large() {
-    Answer out;
-    out.status = Status::too_large;
-    return out;
-}
+Answer too_large(double bound = kInf) { return {.status = Status::too_large, .bound = bound}; }
 
 // A constraint of Tromble & Eisner: a hard automaton, or all automata of a rule that is paid once.
 struct Constraint {
@@ -106,7 +101,7 @@ std::vector<Constraint> constraints_of(const Sequence& s, uint64_t seed) {
         else all.push_back({{p}, p.mode == Mode::hard ? -kInf : -p.penalty});
         last = p.rule;
     }
-    std::mt19937_64 random(seed + static_cast<uint64_t>(s.n));
+    std::mt19937_64 random(seed + uint64_t(s.n));
     for (size_t k = all.size(); k > 1; --k) std::swap(all[k - 1], all[random() % k]);
     return all;
 }
@@ -126,7 +121,7 @@ struct Trace {
         std::sort(broken.begin(), broken.end());
         broken.erase(std::unique(broken.begin(), broken.end()), broken.end());
         const size_t room = kCounters - kBroken - 1;
-        counters[kBroken] = static_cast<int64_t>(std::min(broken.size(), room));
+        counters[kBroken] = int64_t(std::min(broken.size(), room));
         std::copy_n(broken.begin(), counters[kBroken], counters + kBroken + 1);
     }
     void arcs(Lattice& lattice, Control& control) {
@@ -144,49 +139,10 @@ std::vector<BoundAutomaton> held(std::vector<BoundAutomaton> automata) {  // a c
     return automata;
 }
 
-// Figure 2: HARD-CONSTRAIN-LATTICE.
-Answer hard_constrain(const Sequence& s, std::vector<Constraint> left, const Options& options, Control& control,
-                      Trace trace) {
-    Lattice lattice(s);
-    Answer out;
-    std::vector<BoundAutomaton> inside;
-    lattice.fold.clear();
-    double best = lattice.best(control);
-    out.bound = best;
-    if (best > -kInf) trace.first_path(left, lattice.path.data(), s.n);
-    trace.arcs(lattice, control);
-    const Armed armed(control);
-    bool fits = true;
-    const bool finished = control.completes([&] {
-        while (best > -kInf) {
-            const auto broken = std::find_if(left.begin(), left.end(), [&](const Constraint& c) {
-                control.check();
-                return c.violated(lattice.path.data(), s.n);
-            });
-            if (broken == left.end()) return;
-            inside.insert(inside.end(), broken->automata.begin(), broken->automata.end());
-            left.erase(broken);
-            fits = lattice.intersect(held(inside), options, control);
-            if (!fits) return;
-            trace.intersected();
-            best = lattice.best(control);
-            out.bound = std::min(out.bound, best);
-            trace.arcs(lattice, control);
-        }
-    });
-    if (!finished || !fits) {
-        out.status = fits ? Status::nothing_found : Status::too_large;
-        return out;
-    }
-    out.status = best > -kInf ? Status::optimal : Status::infeasible;
-    out.score = out.bound = best;
-    out.path = lattice.path;
-    return out;
-}
-
-// Figure 7: SOFT-CONSTRAIN-LATTICE. A hard constraint is one with weight -inf.
-Answer soft_constrain(const Sequence& s, std::vector<Constraint> all, const Options& options, Control& control,
-                      Trace trace) {
+// Figure 7: SOFT-CONSTRAIN-LATTICE. A hard constraint is one with weight -inf; if all are, there is one branch at a time, and this is
+// figure 2: HARD-CONSTRAIN-LATTICE.
+Answer constrain(const Sequence& s, const std::vector<Constraint>& all, const Options& options, Control& control,
+                 Trace trace) {
     struct Branch {
         std::vector<int> inside, left;  // constraints intersected; constraints not looked at yet
         double penalty;
@@ -235,7 +191,7 @@ Answer soft_constrain(const Sequence& s, std::vector<Constraint> all, const Opti
         branches.pop_front();
         bool fits = true;
         if (control.completes([&] { fits = look_at(branch); })) {
-            if (!fits) return too_large();
+            if (!fits) return too_large(branch.most);
             control.armed = true;  // the first branch bounds all others
         } else {
             if (!control.armed) control.give_up();
@@ -274,11 +230,11 @@ Answer run_product(const Sequence& s, const Options& options, Control& control, 
 }
 
 Answer run_lazy_intersection(const Sequence& s, const Options& options, Control& control, Search&, int64_t* counters) {
-    std::vector<Constraint> all = constraints_of(s, options.seed);
+    const std::vector<Constraint> all = constraints_of(s, options.seed);
     const bool soft = std::any_of(all.begin(), all.end(), [](const Constraint& c) { return c.weight > -kInf; });
-    const Trace trace{counters, options.arcs};
-    return soft ? soft_constrain(s, std::move(all), options, control, trace)
-                : hard_constrain(s, std::move(all), options, control, trace);
+    const Answer answer = constrain(s, all, options, control, {counters, options.arcs});
+    if (!soft) counters[1] = 0;  // figure 2 has no branches
+    return answer;
 }
 
 }  // namespace bridle

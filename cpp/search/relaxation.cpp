@@ -11,6 +11,7 @@
 namespace bridle {
 namespace {
 
+// What these do shows in `benchmarks/run.py --only hard`.
 constexpr size_t kFoldCells = size_t{1} << 25;  // of H, when it must be kept
 constexpr size_t kFoldWork = size_t{1} << 33;   // when everything is folded, it need not
 constexpr size_t kListed = 16;                  // counted transitions per label that are listed
@@ -19,7 +20,7 @@ bool counts(const BoundAutomaton& p) { return p.automaton->sense != 0; }
 
 // Do all automata of the rule of automaton k count?
 bool whole_rule_counts(const Sequence& s, int k) {
-    const int rule = s.automata[k].rule, count = static_cast<int>(s.automata.size());
+    const int rule = s.automata[k].rule, count = int(s.automata.size());
     int first = k;
     while (first > 0 && s.automata[first - 1].rule == rule) --first;
     for (k = first; k < count && s.automata[k].rule == rule; ++k)
@@ -38,6 +39,7 @@ std::tuple<int, int, int> folding_rank(const Sequence& s, int k) {
 std::vector<BoundAutomaton> automata_of(const Sequence& s, std::vector<int> numbers) {
     std::sort(numbers.begin(), numbers.end());
     std::vector<BoundAutomaton> out;
+    out.reserve(numbers.size());
     for (int k : numbers) out.push_back(s.automata[k]);
     return out;
 }
@@ -46,11 +48,11 @@ std::vector<BoundAutomaton> automata_of(const Sequence& s, std::vector<int> numb
 // folded only if all fits, or when multipliers alone took too long.
 size_t fold_front(Instance& instance, const std::vector<int>& order, int limit, Fold& fold) {
     const Sequence& s = instance.sequence;
-    const size_t cells = std::max<size_t>(1, static_cast<size_t>(s.n) * s.m);
+    const size_t cells = std::max<size_t>(1, size_t(s.n) * s.m);
     const size_t memory = instance.control.memory() / 8 * 3;  // of two H, or of what a best path keeps
     const auto states = [&](size_t allowed, size_t bytes) {
-        return static_cast<int>(std::max<size_t>(
-            1, std::min({static_cast<size_t>(limit), allowed / cells, memory / std::max<size_t>(1, bytes)})));
+        return int(
+            std::max<size_t>(1, std::min({size_t(limit), allowed / cells, memory / std::max<size_t>(1, bytes)})));
     };
     const int most = states(kFoldCells, 2 * Trellis::backward_bytes(s.n, s.m));
     const int most_in_all = states(kFoldWork, Trellis::path_bytes(s.n, s.m));
@@ -86,8 +88,8 @@ std::vector<int32_t> counted_cells(const CountingAutomaton& automaton, int m) {
     for (int y = m - 1; y >= 0; --y) member[--begin[automaton.class_of[y]]] = y;
     for (int a = 0; a <= C; ++a)
         for (int b = 0; b < C; ++b) {
-            if (!automaton.edges[static_cast<size_t>(a) * C + b]) continue;
-            const size_t more = static_cast<size_t>(a < C ? begin[a + 1] - begin[a] : 1) * (begin[b + 1] - begin[b]);
+            if (!automaton.edges[size_t(a) * C + b]) continue;
+            const size_t more = size_t(a < C ? begin[a + 1] - begin[a] : 1) * (begin[b + 1] - begin[b]);
             if (out.size() + more > kListed * m) return {};
             for (int i = a < C ? begin[a] : 0; i < (a < C ? begin[a + 1] : 1); ++i)
                 for (int j = begin[b]; j < begin[b + 1]; ++j) out.push_back((a < C ? member[i] : m) * m + member[j]);
@@ -107,12 +109,9 @@ bool has_multiplier(const AutomatonSet& set, const BoundAutomaton& p) {
 double cap_of(const AutomatonSet& set, const BoundAutomaton& p, int n) {
     switch (p.mode) {
         case Mode::hard:
-        case Mode::hard_once:
-            return kInf;
-        case Mode::per_violation:
-            return p.penalty;
-        case Mode::per_sequence:
-            break;
+        case Mode::hard_once: return kInf;
+        case Mode::per_violation: return p.penalty;
+        case Mode::per_sequence: break;
     }
     // Once paid, whatever still counts is free: the multiplier must not exceed its share.
     const auto same_rule = [&](const BoundAutomaton& q) { return q.rule == p.rule; };
@@ -125,7 +124,7 @@ double cap_of(const AutomatonSet& set, const BoundAutomaton& p, int n) {
 std::vector<int> ActiveRules::list() const {
     std::vector<int> out;
     for (size_t k = 0; k < active_.size(); ++k)
-        if (active_[k]) out.push_back(static_cast<int>(k));
+        if (active_[k]) out.push_back(int(k));
     return out;
 }
 
@@ -173,23 +172,23 @@ void add_estimates(Instance& instance, Relaxation& relaxation) {
     const Trellis& trellis = scratch.trellis;
     const AutomatonSet& outside = relaxation.set;
     put_multipliers(instance, relaxation, scratch.adjusted);
-    const size_t row = std::max<size_t>(1, static_cast<size_t>(trellis.n) * trellis.width);
+    const size_t row = std::max<size_t>(1, size_t(trellis.n) * trellis.width);
     size_t left = instance.control.memory() / 8 / sizeof(double);  // cells of all estimates together
-    const auto most = [&] { return static_cast<int>(std::min(kEstimateStates, std::min(kEstimateCells, left) / row)); };
+    const auto most = [&] { return int(std::min(kEstimateStates, std::min(kEstimateCells, left) / row)); };
     std::vector<BoundAutomaton> chosen;
-    Estimate made;
+    Estimate estimate;
     const auto fits = [&](const std::vector<BoundAutomaton>& automata) {
         AutomatonSet set;
         set.assign(automata);
-        return made.fold.build(set, trellis.n, trellis.m, most(), instance.control);
+        return estimate.fold.build(set, trellis.n, trellis.m, most(), instance.control);
     };
     const auto finish = [&] {
         if (chosen.empty() || relaxation.estimates.size() >= kEstimates || !fits(chosen)) return;
         ++instance.counters.passes;
-        trellis.backward(made.fold, scratch.adjusted.steps, made.H, instance.control);
-        left -= std::min(left, made.H.size());
-        relaxation.estimates.push_back(std::move(made));
-        made = Estimate();
+        trellis.backward(estimate.fold, scratch.adjusted.steps, estimate.H, instance.control);
+        left -= std::min(left, estimate.H.size());
+        relaxation.estimates.push_back(std::move(estimate));
+        estimate = Estimate();
         chosen.clear();
     };
     for (int p = 0; p < outside.size();) {
@@ -254,7 +253,7 @@ double put_multipliers(Instance& instance, const Relaxation& relaxation, Adjuste
     const int m = s.m;
     double base = 0;
     std::vector<double>& added = adjusted.added;
-    added.assign(static_cast<size_t>(m + 1) * m, 0.0);
+    added.assign(size_t(m + 1) * m, 0.0);
     for (int p = 0; p < relaxation.set.size(); ++p) {
         if (lambda[p] == 0) continue;
         const CountingAutomaton& automaton = *relaxation.set.automata[p].automaton;
@@ -264,12 +263,12 @@ double put_multipliers(Instance& instance, const Relaxation& relaxation, Adjuste
         for (int i = 0; i <= m && counted.empty(); ++i) {  // too many to list
             const size_t from = i < m ? automaton.class_of[i] : automaton.classes;
             const uint8_t* edges = automaton.edges.data() + from * automaton.classes;
-            double* row = added.data() + static_cast<size_t>(i) * m;
+            double* row = added.data() + size_t(i) * m;
             for (int j = 0; j < m; ++j) row[j] -= l * edges[automaton.class_of[j]];
         }
         base += lambda[p] * automaton.room[0];
     }
-    adjusted.steps.adjusted(s, added.data(), added.data() + static_cast<size_t>(m) * m, instance.control);
+    adjusted.steps.adjusted(s, added.data(), added.data() + size_t(m) * m, instance.control);
     return base;
 }
 
@@ -298,7 +297,7 @@ bool tighten_bound(Instance& instance, Relaxation& relaxation, Incumbent& incumb
             incumbent.tighten(value);
         }
         active.add(consider(instance, scratch.path.data(), incumbent).broken);
-        if (pass == 0 && !incumbent.found()) improve_by_beam(instance, relaxation, 3, incumbent);
+        if (pass == 0 && !incumbent.exists()) improve_by_beam(instance, relaxation, 3, incumbent);
         if (proved(instance, incumbent)) break;
         // Polyak's step towards the incumbent, shorter when it does not help.
         stale = improved ? 0 : stale + 1;
@@ -306,12 +305,12 @@ bool tighten_bound(Instance& instance, Relaxation& relaxation, Incumbent& incumb
         if (pace < 0.1) break;
         const double norm = subgradient(relaxation, scratch.path, gradient);
         if (norm == 0) break;
-        const double goal = incumbent.found() ? incumbent.score : value - 0.05 * std::max(1.0, std::abs(value));
+        const double goal = incumbent.exists() ? incumbent.score : value - 0.05 * std::max(1.0, std::abs(value));
         const double length = pace * std::max(value - goal, 1e-6 * std::max(1.0, std::abs(value))) / norm;
         for (size_t p = 0; p < lambda.size(); ++p)
             lambda[p] = std::clamp(lambda[p] + length * gradient[p], 0.0, relaxation.cap[p]);
     }
-    lambda = best_lambda;  // H belongs to it
+    lambda = std::move(best_lambda);  // H belongs to it
     return proved(instance, incumbent) || !(incumbent.bound > -kInf);
 }
 

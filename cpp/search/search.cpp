@@ -14,6 +14,7 @@ namespace bridle {
 namespace {
 
 // Step 2 of the search: require the rules that are broken, and bound what would still break one of them.
+// What these do shows in `benchmarks/run.py --only srl`.
 constexpr size_t kBranches = 6;   // soft rules of which every choice is tried
 constexpr size_t kMostSoft = 24;  // soft rules that are required at once
 constexpr int kTurns = 8;
@@ -117,7 +118,7 @@ bool enforce_broken_rules(Instance& instance, std::vector<int> broken, Incumbent
 
 constexpr int kLargeFold = 4096;             // the most states that are ever folded
 constexpr int kPasses = 80, kFewPasses = 8;  // that improve multipliers; few where some rules have none
-// Set with `benchmarks/run.py --only many` (20 to 50 soft rules that interact).
+// What these do shows in `benchmarks/run.py --only many` (20 to 50 soft rules that interact) and `--only hard`.
 constexpr int64_t kCountedFactor = 20;            // times as many expansions where every rule is counted
 constexpr int64_t kExpansionsPerRule = 50;        // that an active rule is expected to take
 constexpr int64_t kExpansionsBeforeFold = 20000;  // before a larger fold is tried
@@ -181,7 +182,7 @@ Status solve_under_rules(Instance& instance, const std::vector<int>& broken, Inc
     const auto is_soft = [&](int k) { return s.automata[k].mode != Mode::hard; };
     if (std::any_of(broken.begin(), broken.end(), is_soft) && enforce_broken_rules(instance, broken, incumbent))
         return status_when_finished(incumbent);
-    if (incumbent.found() && instance.limits.glance > 0 && search_all_rules(instance, incumbent))
+    if (incumbent.exists() && instance.limits.glance > 0 && search_all_rules(instance, incumbent))
         return status_when_finished(incumbent);
     active.add(broken);
 
@@ -215,7 +216,7 @@ Status solve_under_rules(Instance& instance, const std::vector<int>& broken, Inc
         }
         if (relaxation.outdated(active)) continue;  // rules that were met on the way come in first
         add_estimates(instance, relaxation);
-        if (!incumbent.found()) improve_by_beam(instance, relaxation, decomposed ? 64 : 8, incumbent);
+        if (!incumbent.exists()) improve_by_beam(instance, relaxation, decomposed ? 64 : 8, incumbent);
         else if (!relaxation.estimates.empty()) improve_by_beam(instance, relaxation, 8, incumbent);
 
         const bool larger = !decomposed || relaxation.fold_limit < kLargeFold;  // may something else be tried?
@@ -223,7 +224,7 @@ Status solve_under_rules(Instance& instance, const std::vector<int>& broken, Inc
         const int64_t wait = decomposed ? patience : few;
         const int64_t most = larger ? (left < 0 ? wait : std::min(left, wait)) : left;
         BestFirst between = best_first(instance, relaxation);
-        const double floor = incumbent.found() ? incumbent.score + instance.tolerance(incumbent.score) : -kInf;
+        const double floor = incumbent.exists() ? incumbent.score + instance.tolerance(incumbent.score) : -kInf;
         between.run(1, floor, most, control);
         counters.expansions += between.expansions;
         if (!between.complete) {
@@ -258,9 +259,9 @@ Status solve_in_time(Instance& instance, const std::vector<int>& broken, Incumbe
         status = solve_under_rules(instance, broken, incumbent, active, relaxation);
     });
     if (!finished) {
-        if (!incumbent.found() && relaxation.has_H) {
-            const double steps = 1.0 + static_cast<double>(s.n) * s.m * s.automata.size();
-            const int width = static_cast<int>(std::clamp(1e7 / steps, 1.0, 64.0));
+        if (!incumbent.exists() && relaxation.has_H) {
+            const double steps = 1.0 + double(s.n) * s.m * s.automata.size();
+            const int width = int(std::clamp(1e7 / steps, 1.0, 64.0));
             control.completes([&] {  // it may find nothing
                 if (relaxation.estimates.empty()) add_estimates(instance, relaxation);
                 improve_by_beam(instance, relaxation, width, incumbent);
@@ -274,7 +275,7 @@ Status solve_in_time(Instance& instance, const std::vector<int>& broken, Incumbe
 
 // The answer when the time is up before anything was searched.
 Answer stopped(Incumbent incumbent) {
-    const Status status = incumbent.found() ? Status::limit : Status::nothing_found;
+    const Status status = incumbent.exists() ? Status::limit : Status::nothing_found;
     return to_answer(std::move(incumbent), status);
 }
 
@@ -320,7 +321,7 @@ Answer Search::best(const Sequence& s, const SearchLimits& limits, Control& cont
         Answer answer;
         const bool looked = control.completes([&] {
             PricedSequence priced(s, false, control);
-            const int32_t* begin = incumbent.found() ? incumbent.path.data() : known;
+            const int32_t* begin = incumbent.exists() ? incumbent.path.data() : known;
             answer = best(priced.at(0, control), limits, control, counters, begin);
             answer.violations.clear();  // they speak of the automata that are left
         });
@@ -333,7 +334,7 @@ Answer Search::best(const Sequence& s, const SearchLimits& limits, Control& cont
         Relaxation relaxation(limits.max_product_states, scratch_);
         status = solve_in_time(instance, broken, incumbent, active, relaxation);
     }
-    counters.tolerance = incumbent.found() && !broken.empty() ? instance.tolerance(incumbent.score) : 0.0;
+    counters.tolerance = incumbent.exists() && !broken.empty() ? instance.tolerance(incumbent.score) : 0.0;
     return to_answer(std::move(incumbent), status);
 }
 

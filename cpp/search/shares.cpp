@@ -51,14 +51,14 @@ bool Shares::load(Instance& instance, const std::vector<BoundAutomaton>& automat
     cells_ = 0;
     for (size_t g = 0; g < groups.size(); ++g)
         if (!fits(groups[g], automata, grouping[g], instance.control)) return false;
-    const size_t edges = static_cast<size_t>(m_) * width;
-    scores_.assign(static_cast<size_t>(n_) * edges, -kInf);
+    const size_t edges = size_t(m_) * width;
+    scores_.assign(size_t(n_) * edges, -kInf);
     double largest = 0;  // of all finite scores
     for (int t = 1; t < n_; ++t, instance.control.check()) {
         const double* unary = trellis.unary(t);
         for (int i = 0; i < m_; ++i) {
             const double before = t == 1 ? trellis.unary(0)[i] + steps.first(i) : 0.0;
-            double* row = scores_.data() + t * edges + static_cast<size_t>(i) * width;
+            double* row = scores_.data() + t * edges + size_t(i) * width;
             for (int j = 0; j < m_; ++j) {
                 row[j] = before + steps.at(t - 1, i, j) + unary[j];
                 if (row[j] > -kInf) largest = std::max(largest, std::abs(row[j]));
@@ -72,10 +72,10 @@ bool Shares::load(Instance& instance, const std::vector<BoundAutomaton>& automat
     for (int y = 0; y < m_; ++y) every[y] = y;
     labels_.assign(n_, every);
     fresh_ = true;
-    const double part = 1.0 / static_cast<double>(groups.size());
+    const double part = 1.0 / double(groups.size());
     for (Share& s : groups) {
         s.theta.resize(scores_.size());
-        for (size_t c = 0; c < scores_.size(); ++c) s.theta[c] = static_cast<float>(scores_[c] * part);
+        for (size_t c = 0; c < scores_.size(); ++c) s.theta[c] = float(scores_[c] * part);
         enter(s, instance.control);
     }
     return true;
@@ -100,7 +100,7 @@ bool Shares::add(Instance& instance, const std::vector<BoundAutomaton>& automata
 
 void Shares::enter(Share& s, Control& control) {
     const int Q = s.fold.Q;
-    const size_t rows = static_cast<size_t>(Q) * width;
+    const size_t rows = size_t(Q) * width;
     s.cell.assign(s.fold.kinds() * rows, 0);
     s.cost.assign(s.fold.kinds() * rows, -kNone);
     std::vector<char> filled(s.fold.kinds(), 0);
@@ -108,16 +108,16 @@ void Shares::enter(Share& s, Control& control) {
         const int kind = s.fold.kind(t);
         if (std::exchange(filled[kind], 1)) continue;
         for (int q = 0; q < Q; ++q) {
-            const size_t at = kind * rows + static_cast<size_t>(q) * width;
+            const size_t at = kind * rows + size_t(q) * width;
             for (int j = 0; j < m_; ++j) {
                 s.cell[at + j] = s.fold.next(t, q)[j] * width + j;
-                s.cost[at + j] = static_cast<float>(s.fold.cost(t, q)[j]);
+                s.cost[at + j] = float(s.fold.cost(t, q)[j]);
             }
         }
     }
     s.F.assign(n_ * rows, kNone), s.B.assign(n_ * rows, kNone);
-    s.X.assign(rows, kNone), s.M.assign(static_cast<size_t>(m_) * width, kNone);
-    s.alive.resize(static_cast<size_t>(n_) * Q), s.n_alive.assign(n_, 0);
+    s.X.assign(rows, kNone), s.M.assign(size_t(m_) * width, kNone);
+    s.alive.resize(size_t(n_) * Q), s.n_alive.assign(n_, 0);
     // Ahead without a look at what follows: which states can be reached.
     std::fill_n(s.X.begin(), width, 0.0f);
     s.alive[0] = 0, s.n_alive[0] = 1;
@@ -125,26 +125,25 @@ void Shares::enter(Share& s, Control& control) {
     for (int t = 0; t < n_; ++t) {
         if (t > 0) pass_on(s, t);
         scatter(s, t);
-        int32_t* here = s.alive.data() + static_cast<size_t>(t) * Q;
+        int32_t* here = s.alive.data() + size_t(t) * Q;
         for (int q = 0; q < Q; ++q) here[q] = q;
         float* F = s.F.data() + t * rows;
         s.n_alive[t] = kernels().drop_low(F, F, open.data(), kNone, here, Q, width);
         control.check();
     }
     for (int q = 0; q < Q; ++q)
-        std::fill_n(s.B.begin() + static_cast<ptrdiff_t>((n_ - 1) * rows + static_cast<size_t>(q) * width), m_,
-                    static_cast<float>(-s.fold.final[q]));
+        std::fill_n(s.B.begin() + ptrdiff_t((n_ - 1) * rows + size_t(q) * width), m_, float(-s.fold.final[q]));
 }
 
 void Shares::complete(Share& s, int t) const {
-    const size_t rows = static_cast<size_t>(s.fold.Q) * width, table = s.fold.kind(t) * rows;
-    kernels().look_up(B(s, t), s.cell.data() + table, s.cost.data() + table,
-                      s.alive.data() + static_cast<size_t>(t - 1) * s.fold.Q, s.n_alive[t - 1], width, s.X.data());
+    const size_t rows = size_t(s.fold.Q) * width, table = s.fold.kind(t) * rows;
+    kernels().look_up(B(s, t), s.cell.data() + table, s.cost.data() + table, s.alive.data() + size_t(t - 1) * s.fold.Q,
+                      s.n_alive[t - 1], width, s.X.data());
 }
 
 double Shares::sweep(double floor, Control& control) {
     double bound = kInf;  // of the last step: none raises it, and what rounding moves is put back before
-    const float low = static_cast<float>(floor);
+    const float low = float(floor);
     for (int t = 1; t < n_ && !fresh_; ++t) {
         for (Share& s : groups) complete(s, t);
         agree(t, floor);
@@ -165,11 +164,11 @@ double Shares::sweep(double floor, Control& control) {
 // Whatever rounding has moved goes back to the first group: what is before and after the step does not depend on it.
 void Shares::correct(int t) {
     for (const int32_t i : labels_[t - 1]) {
-        const size_t row = (static_cast<size_t>(t) * m_ + i) * width;
+        const size_t row = (size_t(t) * m_ + i) * width;
         add_up(row);
         float* theta = groups[0].theta.data() + row;
         for (const int32_t j : labels_[t])
-            if (sum_[j] > -kInf) theta[j] += static_cast<float>(scores_[row + j] - sum_[j]);
+            if (sum_[j] > -kInf) theta[j] += float(scores_[row + j] - sum_[j]);
     }
 }
 
@@ -180,25 +179,25 @@ void Shares::add_up(size_t row) {
 }
 
 double Shares::agree(int t, double floor) {
-    const size_t at = static_cast<size_t>(t) * m_ * width;
+    const size_t at = size_t(t) * m_ * width;
     std::vector<int32_t>&before = labels_[t - 1], &here = labels_[t];
-    for (const int32_t i : before) std::fill_n(mean_.begin() + static_cast<ptrdiff_t>(i) * width, width, 0.0f);
+    for (const int32_t i : before) std::fill_n(mean_.begin() + ptrdiff_t(i) * width, width, 0.0f);
     for (Share& s : groups) {
-        kernels().max_plus(s.F.data() + static_cast<size_t>(t - 1) * s.fold.Q * width, 1, width, s.X.data(),
-                           before.data(), static_cast<int>(before.size()),
-                           s.alive.data() + static_cast<size_t>(t - 1) * s.fold.Q, s.n_alive[t - 1], width, s.M.data());
+        kernels().max_plus(s.F.data() + size_t(t - 1) * s.fold.Q * width, 1, width, s.X.data(), before.data(),
+                           int(before.size()), s.alive.data() + size_t(t - 1) * s.fold.Q, s.n_alive[t - 1], width,
+                           s.M.data());
         for (const int32_t i : before) {
-            const size_t row = static_cast<size_t>(i) * width;
+            const size_t row = size_t(i) * width;
             const float* theta = s.theta.data() + at + row;
             float *M = s.M.data() + row, *sum = mean_.data() + row;
             for (int j = 0; j < width; ++j) M[j] += theta[j], sum[j] += M[j];
         }
     }
-    const float low = static_cast<float>(floor), part = 1.0f / static_cast<float>(groups.size());
+    const float low = float(floor), part = 1.0f / float(groups.size());
     std::fill(into_.begin(), into_.end(), kNone), std::fill(from_.begin(), from_.end(), kNone);
     float best = kNone;
     for (const int32_t i : before) {
-        float *mean = mean_.data() + static_cast<size_t>(i) * width, top = kNone;
+        float *mean = mean_.data() + size_t(i) * width, top = kNone;
         for (int j = 0; j < width; ++j) {
             const float sum = mean[j];
             mean[j] = sum > low ? sum * part : kNone;
@@ -208,33 +207,33 @@ double Shares::agree(int t, double floor) {
     }
     for (Share& s : groups)
         for (const int32_t i : before) {
-            const size_t row = static_cast<size_t>(i) * width;
+            const size_t row = size_t(i) * width;
             float* theta = s.theta.data() + at + row;
             const float *mean = mean_.data() + row, *M = s.M.data() + row;
             for (int j = 0; j < width; ++j) theta[j] = mean[j] > kNone ? theta[j] + (mean[j] - M[j]) : kNone;
         }
     std::erase_if(before, [&](int32_t i) { return !(from_[i] > kNone); });
     std::erase_if(here, [&](int32_t j) { return !(into_[j] > kNone); });
-    const float others = static_cast<float>(groups.size() - 1);
+    const float others = float(groups.size() - 1);
     for (int j = 0; j < width; ++j) into_[j] *= others, from_[j] *= others;
     return best;
 }
 
 void Shares::pass_on(Share& s, int t) const {
     const size_t Q = s.fold.Q;
-    kernels().max_plus(s.F.data() + (t - 1) * Q * width, width, 1, s.theta.data() + static_cast<size_t>(t) * m_ * width,
+    kernels().max_plus(s.F.data() + (t - 1) * Q * width, width, 1, s.theta.data() + size_t(t) * m_ * width,
                        s.alive.data() + (t - 1) * Q, s.n_alive[t - 1], labels_[t - 1].data(),
-                       static_cast<int>(labels_[t - 1].size()), width, s.X.data());
+                       int(labels_[t - 1].size()), width, s.X.data());
 }
 
 void Shares::scatter(Share& s, int t) const {
-    const size_t rows = static_cast<size_t>(s.fold.Q) * width, table = s.fold.kind(t) * rows;
+    const size_t rows = size_t(s.fold.Q) * width, table = s.fold.kind(t) * rows;
     float* after = s.F.data() + t * rows;
     const int before = std::max(0, t - 1);
-    const int32_t *list = s.alive.data() + static_cast<size_t>(before) * s.fold.Q, *labels = labels_[t].data();
+    const int32_t *list = s.alive.data() + size_t(before) * s.fold.Q, *labels = labels_[t].data();
     const size_t count = labels_[t].size();
     for (int r = 0; r < s.n_alive[before]; ++r) {
-        const size_t row = static_cast<size_t>(list[r]) * width;
+        const size_t row = size_t(list[r]) * width;
         const float *x = s.X.data() + row, *cost = s.cost.data() + table + row;
         const int32_t* cell = s.cell.data() + table + row;
         for (size_t k = 0; k < count; ++k) {
@@ -251,21 +250,20 @@ void Shares::ahead(Share& s, int t, float low) {
     float* after = s.F.data() + t * rows;
     int32_t* here = s.alive.data() + t * Q;
     pass_on(s, t);
-    for (int r = 0; r < s.n_alive[t]; ++r) std::fill_n(after + static_cast<size_t>(here[r]) * width, width, kNone);
+    for (int r = 0; r < s.n_alive[t]; ++r) std::fill_n(after + size_t(here[r]) * width, width, kNone);
     scatter(s, t);
     s.n_alive[t] = kernels().drop_low(after, s.B.data() + t * rows, into_.data(), low, here, s.n_alive[t], width);
 }
 
 void Shares::back(Share& s, int t, float low) {
     const size_t Q = s.fold.Q, rows = Q * width;
-    const float* theta = s.theta.data() + static_cast<size_t>(t) * m_ * width;
+    const float* theta = s.theta.data() + size_t(t) * m_ * width;
     for (const int32_t j : labels_[t])
-        for (int i = 0; i < m_; ++i)
-            turned_[static_cast<size_t>(j) * width + i] = theta[static_cast<size_t>(i) * width + j];
+        for (int i = 0; i < m_; ++i) turned_[size_t(j) * width + i] = theta[size_t(i) * width + j];
     float* before = s.B.data() + (t - 1) * rows;
     int32_t* list = s.alive.data() + (t - 1) * Q;
     kernels().max_plus(s.X.data(), width, 1, turned_.data(), list, s.n_alive[t - 1], labels_[t].data(),
-                       static_cast<int>(labels_[t].size()), width, before);
+                       int(labels_[t].size()), width, before);
     s.n_alive[t - 1] =
         kernels().drop_low(before, s.F.data() + (t - 1) * rows, from_.data(), low, list, s.n_alive[t - 1], width);
 }
@@ -276,7 +274,7 @@ double Shares::margin() {
     for (int t = 1; t < n_; ++t) {
         double most = 0;
         for (const int32_t i : labels_[t - 1]) {
-            const size_t row = (static_cast<size_t>(t) * m_ + i) * width;
+            const size_t row = (size_t(t) * m_ + i) * width;
             add_up(row);
             for (const int32_t j : labels_[t])
                 if (sum_[j] > -kInf) most = std::max(most, std::abs(sum_[j] - scores_[row + j]));
@@ -292,7 +290,7 @@ double Shares::margin() {
             if (f < kInf) size = std::max(size, std::abs(f));
     }
     const double eps = std::numeric_limits<float>::epsilon();
-    const double G = static_cast<double>(groups.size());
+    const double G = double(groups.size());
     return moved + eps * (2.0 * n_ + 8.0 + G) * G * 2.0 * size;
 }
 

@@ -37,9 +37,7 @@ class Shares {
     double margin();
 
     void complete(Share& share, int t) const;  // fills X of position t
-    const float* B(const Share& share, int t) const {
-        return share.B.data() + static_cast<size_t>(t) * share.fold.Q * width;
-    }
+    const float* B(const Share& share, int t) const { return share.B.data() + size_t(t) * share.fold.Q * width; }
 
   private:
     bool fits(Share& share, const std::vector<BoundAutomaton>& automata, const std::vector<int>& members,

@@ -39,7 +39,7 @@ struct LogSum {
 // The largest transition score to each position (n), 0 where there is none.
 std::vector<double> largest_steps(const Sequence& s, Control& control) {
     std::vector<double> out(s.n, 0.0);
-    const size_t cells = static_cast<size_t>(s.m) * s.m;
+    const size_t cells = size_t(s.m) * s.m;
     const double* scores = s.head->pairwise;
     for (int t = 1; scores && t < s.n; ++t) {
         if (t > 1 && !s.head->per_step) {
@@ -71,7 +71,7 @@ class Rows {
     double above_unary(int t) const {
         const Problem& p = *s_.problem;
         const int64_t at = (s_.first + t) * s_.m;
-        return top - (p.unary32 ? static_cast<double>(*std::max_element(p.unary32 + at, p.unary32 + at + s_.m))
+        return top - (p.unary32 ? double(*std::max_element(p.unary32 + at, p.unary32 + at + s_.m))
                                 : *std::max_element(p.unary64 + at, p.unary64 + at + s_.m));
     }
     double top = 0;
@@ -105,20 +105,20 @@ class Sums {
         AutomatonSet set;
         set.assign(std::move(chosen));
         // For each state: rows of A (all of them if B is wanted), of sums, of B and of the row before.
-        const size_t bytes = std::max<size_t>(
-            1, static_cast<size_t>(m_) * ((both ? n_ : 2) * sizeof(double) + sizeof(LogSum) + 2 * sizeof(double)));
+        const size_t bytes =
+            std::max<size_t>(1, size_t(m_) * ((both ? n_ : 2) * sizeof(double) + sizeof(LogSum) + 2 * sizeof(double)));
         size_t most = std::max<size_t>(2, control.memory() / 4 * 3 / bytes);
         if (max_states >= 0) most = std::min<size_t>(most, max_states);
-        fits_ = fold_.build(set, n_, m_, static_cast<int>(std::min<size_t>(most, 1 << 24)), control);
+        fits_ = fold_.build(set, n_, m_, int(std::min<size_t>(most, 1 << 24)), control);
     }
 
     Sum run(double* marginals, SegmentSums* segments) {
         if (!fits_) return {kInf, 0};
         if (n_ == 0) return {-fold_.final[0], 0};
-        width_ = static_cast<size_t>(fold_.Q) * m_;
+        width_ = size_t(fold_.Q) * m_;
         values_.resize(width_);
         largest_ = largest_steps(s_, control_);
-        stretch_ = static_cast<int>(std::max<size_t>(1, kBreath / (static_cast<size_t>(m_) * m_)));
+        stretch_ = int(std::max<size_t>(1, kBreath / (size_t(m_) * m_)));
         const double log_z = forward();
         if (log_z == -kInf) return {-kInf, 0};
         if (both_) backward(marginals, segments);
@@ -131,7 +131,7 @@ class Sums {
     }
     double step(int t, int i, int j) const { return steps_.at(t - 1, i, j) - largest_[t]; }  // from i to j at t
     double* row(int t) { return A_.data() + width_ * (both_ ? t : t % 2); }
-    size_t cell(int q, int y) const { return static_cast<size_t>(q) * m_ + y; }
+    size_t cell(int q, int y) const { return size_t(q) * m_ + y; }
     static double rounding(double largest_term) { return kUlps * (std::abs(largest_term) + kNegligible); }
 
     // Fills A; log Z.
@@ -175,7 +175,7 @@ class Sums {
     void backward(double* marginals, SegmentSums* segments) {
         B_.resize(width_);
         for (size_t c = 0; c < width_; ++c) B_[c] = fold_.final[c / m_] == 0 ? 0.0 : -kInf;
-        const int count = segments ? static_cast<int>(segments->first.size()) : 0;
+        const int count = segments ? int(segments->first.size()) : 0;
         int k = count - 1;
         // Segment k ends before position t, whose B is known. Its sum is relative to row t - 1 of A and B, once B has it.
         const auto sum_at = [&](int t) {
@@ -196,7 +196,7 @@ class Sums {
             for (int y = 0; marginals && y < m_; ++y) {
                 double p = 0;
                 for (int q = 0; q < fold_.Q; ++q) p += std::exp(a[cell(q, y)] + B_[cell(q, y)] - whole);
-                marginals[static_cast<size_t>(t) * m_ + y] = p;
+                marginals[size_t(t) * m_ + y] = p;
             }
             if (t == 0) break;
             waiting = sum_at(t);

@@ -40,7 +40,7 @@ Doubles many_doubles(size_t count) {
 void Table::shape(int m) {
     view_ = TableView{};
     view_.m = m, view_.width = padded(m);
-    const size_t cells = static_cast<size_t>(m) * view_.width;
+    const size_t cells = size_t(m) * view_.width;
     if (cells > room_) {
         rows_ = many_doubles(cells), columns_ = many_doubles(cells);
         room_ = cells;
@@ -56,7 +56,7 @@ bool Table::lay(const Fill& fill, Control& control) {
         control.check();
         const int i1 = std::min(m, i0 + kTile);
         for (int i = i0; i < i1; ++i) {
-            double* row = rows_.get() + static_cast<size_t>(i) * width;
+            double* row = rows_.get() + size_t(i) * width;
             fill(i, row);
             std::fill(row + m, row + width, -kInf);
             for (int j = 0; j < m; ++j) {
@@ -66,11 +66,10 @@ bool Table::lay(const Fill& fill, Control& control) {
         }
         for (int j0 = 0; j0 < m; j0 += kTile)
             for (int j = j0; j < std::min(m, j0 + kTile); ++j)
-                for (int i = i0; i < i1; ++i)
-                    columns_[static_cast<size_t>(j) * width + i] = rows_[static_cast<size_t>(i) * width + j];
+                for (int i = i0; i < i1; ++i) columns_[size_t(j) * width + i] = rows_[size_t(i) * width + j];
     }
     for (int j = 0; j < m; ++j) {
-        double* column = columns_.get() + static_cast<size_t>(j) * width;
+        double* column = columns_.get() + size_t(j) * width;
         std::fill(column + m, column + width, -kInf);
     }
     std::fill(least_.begin() + m, least_.end(), -kInf);
@@ -87,7 +86,7 @@ void Table::publish() {
 
 void Table::build(int m, const double* pairwise, const double* mask, Control& control) {
     serial_ = next_serial();
-    const size_t square = static_cast<size_t>(m) * m;
+    const size_t square = size_t(m) * m;
     const auto zero = [&](const double* x) {
         return !x || std::all_of(x, x + square, [](double v) { return v == 0; });
     };
@@ -101,7 +100,7 @@ void Table::build(int m, const double* pairwise, const double* mask, Control& co
     shape(m);
     const bool finite = lay(
         [&](int i, double* row) {
-            const size_t from = static_cast<size_t>(i) * m;
+            const size_t from = size_t(i) * m;
             if (pairwise) std::copy_n(pairwise + from, m, row);
             else std::fill_n(row, m, 0.0);
             for (int j = 0; mask && j < m; ++j) row[j] += mask[from + j];
@@ -109,7 +108,7 @@ void Table::build(int m, const double* pairwise, const double* mask, Control& co
         control);
     if (finite) {  // every column leads from all labels
         low_.assign(m, 0), high_.assign(m, view_.width);
-        narrow_.assign((static_cast<size_t>(view_.width) + 63) / 64, 0);
+        narrow_.assign((size_t(view_.width) + 63) / 64, 0);
         from_.assign(m, From::all);
     } else {
         find_support(control);
@@ -125,7 +124,7 @@ void Table::adjust(const Table& base, const double* adjust, Control& control) {
     shape(m);
     const bool finite = lay(
         [&](int i, double* row) {
-            const double *from = base.row(i), *add = adjust + static_cast<size_t>(i) * m;
+            const double *from = base.row(i), *add = adjust + size_t(i) * m;
             for (int j = 0; j < m; ++j) row[j] = from[j] + add[j];
         },
         control);
@@ -137,12 +136,12 @@ void Table::adjust(const Table& base, const double* adjust, Control& control) {
 bool Table::made_of(const double* pairwise, const double* mask) const {
     const int m = view_.m;
     for (int i = 0; i < m; ++i) {
-        const double *here = row(i), *scores = pairwise + static_cast<size_t>(i) * m;
+        const double *here = row(i), *scores = pairwise + size_t(i) * m;
         if (!mask && !view_.flat) {
             if (std::memcmp(scores, here, m * sizeof(double)) != 0) return false;
             continue;
         }
-        const double* masked = mask ? mask + static_cast<size_t>(i) * m : here;
+        const double* masked = mask ? mask + size_t(i) * m : here;
         bool same = true;
         for (int j = 0; j < m; ++j) same &= scores[j] + (mask ? masked[j] : 0.0) == here[j];
         if (!same) return false;
@@ -153,7 +152,7 @@ bool Table::made_of(const double* pairwise, const double* mask) const {
 // D: the labels that those columns lead from which together hold the most scores.
 void Table::find_support(Control& control) {
     const int m = view_.m, width = view_.width, lanes = kernels().lanes;
-    const size_t words = (static_cast<size_t>(width) + 63) / 64;
+    const size_t words = (size_t(width) + 63) / 64;
     low_.assign(m, 0), high_.assign(m, 0);
     narrow_.assign(words, 0);
     from_.assign(m, From::all);
@@ -162,7 +161,7 @@ void Table::find_support(Control& control) {
     int dominant = 0;
     for (int j = 0; j < m; ++j) {
         if (j % kTile == 0) control.check();
-        const double* column = &columns_[static_cast<size_t>(j) * width];
+        const double* column = &columns_[size_t(j) * width];
         uint64_t* bits = &leads[words * j];
         int low = m, high = 0, count = 0;
         for (int i = 0; i < m; ++i) {
@@ -173,7 +172,8 @@ void Table::find_support(Control& control) {
         low_[j] = low / lanes * lanes, high_[j] = (high + lanes - 1) / lanes * lanes;
         if (4 * (high_[j] - low_[j]) <= width) narrow_[j / 64] |= uint64_t{1} << (j % 64);
         for (size_t k = 0; k < words; ++k) hash[j] = (hash[j] ^ bits[k]) * 1099511628211ull;
-        if ((held[hash[j]] += count) > held[hash[dominant]]) dominant = j;
+        held[hash[j]] += count;
+        if (held[hash[j]] > held[hash[dominant]]) dominant = j;
     }
     const uint64_t* D = &leads[words * dominant];
     for (int j = 0; j < m; ++j)
@@ -191,11 +191,11 @@ void Table::find_diagonals() {
         for (int j = 0; j < m; ++j)
             if (narrow_[j / 64] >> (j % 64) & 1)
                 for (int i = low_[j]; i < std::min(high_[j], m); ++i)
-                    if (columns_[static_cast<size_t>(j) * width + i] > -kInf && !call(i, j)) return false;
+                    if (columns_[size_t(j) * width + i] > -kInf && !call(i, j)) return false;
         return true;
     };
     const auto number = [&](int offset) {
-        return static_cast<int>(std::find(view_.offset, view_.offset + view_.n_diagonals, offset) - view_.offset);
+        return int(std::find(view_.offset, view_.offset + view_.n_diagonals, offset) - view_.offset);
     };
     const bool few = each([&](int i, int j) {
         if (number(j - i) < view_.n_diagonals) return true;
@@ -204,11 +204,11 @@ void Table::find_diagonals() {
         return true;
     });
     if (!few) view_.n_diagonals = 0;
-    diagonals_.assign(static_cast<size_t>(view_.n_diagonals) * width, -kInf);
+    diagonals_.assign(size_t(view_.n_diagonals) * width, -kInf);
     short_from_.assign(m <= 64 ? m : 0, 0);
     if (view_.n_diagonals)
         each([&](int i, int j) {
-            diagonals_[static_cast<size_t>(number(j - i)) * width + i] = columns_[static_cast<size_t>(j) * width + i];
+            diagonals_[size_t(number(j - i)) * width + i] = columns_[size_t(j) * width + i];
             if (m <= 64) short_from_[i] |= uint64_t{1} << j;
             return true;
         });
@@ -223,9 +223,9 @@ void Table::find_diagonals() {
     }
     if (alike && score < kInf) {
         same_.assign(width, -kInf);
-        const auto wide = static_cast<int>(std::find(least_.begin(), least_.end(), score) - least_.begin());
+        const auto wide = int(std::find(least_.begin(), least_.end(), score) - least_.begin());
         for (int i = 0; i < m; ++i)
-            if (columns_[static_cast<size_t>(wide) * width + i] > -kInf) same_[i] = 0.0;
+            if (columns_[size_t(wide) * width + i] > -kInf) same_[i] = 0.0;
         view_.same = same_.data();
     }
     view_.diagonals = diagonals_.data();
@@ -236,7 +236,7 @@ void Table::find_limits() {
     const int m = view_.m, width = view_.width;
     least_.assign(width, -kInf), most_.assign(width, -kInf);
     for (int j = 0; j < m; ++j) {
-        const double* column = &columns_[static_cast<size_t>(j) * width];
+        const double* column = &columns_[size_t(j) * width];
         double least = kInf, most = -kInf;
         for (int i = low_[j]; i < std::min(high_[j], m); ++i) {
             most = std::max(most, column[i]);
@@ -289,11 +289,11 @@ std::shared_ptr<const Tables> TableCache::find(const double* pairwise, Control& 
     };
     while (k < entries_.size() && !same(entries_[k])) ++k;
     if (k == entries_.size()) {
-        auto made = std::make_shared<Tables>();
-        made->free.build(m, pairwise, mask, control);
-        if (!tied_mask.empty()) made->tied.build(m, pairwise, tied_mask.data(), control);
-        entries_.push_front({pairwise != nullptr, std::move(made)});
-        const size_t cells = static_cast<size_t>(m) * m;
+        auto tables = std::make_shared<Tables>();
+        tables->free.build(m, pairwise, mask, control);
+        if (!tied_mask.empty()) tables->tied.build(m, pairwise, tied_mask.data(), control);
+        entries_.push_front({pairwise != nullptr, std::move(tables)});
+        const size_t cells = size_t(m) * m;
         while (entries_.size() > 1 && (entries_.size() > kMostEntries || entries_.size() * cells > kMostCells))
             entries_.pop_back();
         k = 0;

@@ -44,9 +44,9 @@ class Table {
     // Would `build` make this table of them? pairwise is not null. O(m^2).
     bool made_of(const double* pairwise, const double* mask) const;
 
-    double at(int i, int j) const { return view_.flat ? 0.0 : rows_[static_cast<size_t>(i) * view_.width + j]; }
+    double at(int i, int j) const { return view_.flat ? 0.0 : rows_[size_t(i) * view_.width + j]; }
     const double* row(int i) const {  // padded with -inf; of a flat table with 0
-        return view_.flat ? view_.rows : rows_.get() + static_cast<size_t>(i) * view_.width;
+        return view_.flat ? view_.rows : rows_.get() + size_t(i) * view_.width;
     }
     const TableView& view() const { return view_; }
     int64_t serial() const { return serial_; }  // another one whenever it is made anew

@@ -6,13 +6,14 @@
 namespace bridle {
 namespace {
 
+// What these do shows in `benchmarks/run.py --only growth`.
 constexpr size_t kKeepCells = size_t{1} << 22;  // 32 MB of doubles: above that, rows are made twice instead of kept
 constexpr size_t kKeepFirst = size_t{1} << 18;  // the same of the first path, without rules
 constexpr size_t kBreath = size_t{1} << 22;     // sums between two looks at the clock
 
 // mask + adjust, (m, m) each; an empty mask is 0
 void with_mask(const std::vector<double>& mask, const double* adjust, int m, std::vector<double>& out) {
-    if (mask.empty()) out.assign(static_cast<size_t>(m) * m, 0.0);
+    if (mask.empty()) out.assign(size_t(m) * m, 0.0);
     else out = mask;
     for (size_t c = 0; adjust && c < out.size(); ++c) out[c] += adjust[c];
 }
@@ -76,19 +77,19 @@ void Trellis::load(const Sequence& s) {
     room_.resize(width);
     unary_.clear();
     rows_first_ = 0, rows_last_ = -1;
-    const size_t cells = static_cast<size_t>(n) * width;
+    const size_t cells = size_t(n) * width;
     if (cells > kKeepCells) return;
     unary_.resize(cells);
     for (int t = 0; t < n; ++t) {
-        double* row = unary_.data() + static_cast<size_t>(t) * width;
+        double* row = unary_.data() + size_t(t) * width;
         s.row(t, row);
         for (int y = m; y < width; ++y) row[y] = -kInf;
     }
 }
 
 const double* Trellis::unary(int t) const {
-    if (!unary_.empty()) return unary_.data() + static_cast<size_t>(t) * width;
-    if (t >= rows_first_ && t <= rows_last_) return rows_.data() + static_cast<size_t>(t - rows_first_) * width;
+    if (!unary_.empty()) return unary_.data() + size_t(t) * width;
+    if (t >= rows_first_ && t <= rows_last_) return rows_.data() + size_t(t - rows_first_) * width;
     sequence_->row(t, row_.data());
     return row_.data();
 }
@@ -96,16 +97,14 @@ const double* Trellis::unary(int t) const {
 void Trellis::rows(const Fold& fold, const Steps& steps, int low, int high, const double* after, double* H,
                    Control& control) const {
     const int Q = fold.Q;
-    const size_t layer = static_cast<size_t>(Q) * width;
-    const int chunk =
-        static_cast<int>(std::clamp<size_t>(kBreath / (layer * m), 1, 512));  // rows between looks at the clock
-    const int slice =
-        static_cast<int>(std::clamp<size_t>(kBreath / (static_cast<size_t>(width) * m), 1, Q));  // states, likewise
+    const size_t layer = size_t(Q) * width;
+    const int chunk = int(std::clamp<size_t>(kBreath / (layer * m), 1, 512));        // rows between looks at the clock
+    const int slice = int(std::clamp<size_t>(kBreath / (size_t(width) * m), 1, Q));  // states, likewise
     for (int top = high; top > low;) {
         const int bottom = std::max(low, top - chunk);
         control.check();
         if (fold.plain() && !steps.per_step_) {
-            const double* u = unary_.data() + static_cast<size_t>(bottom + 1) * width;
+            const double* u = unary_.data() + size_t(bottom + 1) * width;
             if (unary_.empty()) u = read_rows(bottom + 1, top);
             kernels().rows_back(steps.views(n), u, bottom, top, after, H + (bottom - low) * layer, w_.data() + kGuard,
                                 room_.data());
@@ -120,8 +119,8 @@ void Trellis::rows(const Fold& fold, const Steps& steps, int low, int high, cons
                 for (int q = 0; q < Q; q += slice) {
                     if (q > 0) control.check();
                     kernels().fold_back(steps.table(t).view(), std::min(slice, Q - q), fold.cost(t + 1, q),
-                                        fold.cell(t + 1, q), u, after, row + static_cast<size_t>(q) * width,
-                                        w_.data() + kGuard, room_.data());
+                                        fold.cell(t + 1, q), u, after, row + size_t(q) * width, w_.data() + kGuard,
+                                        room_.data());
                 }
             } else {
                 for (int q = 0; q < Q; ++q) {
@@ -131,8 +130,7 @@ void Trellis::rows(const Fold& fold, const Steps& steps, int low, int high, cons
                     else
                         for (int j = 0; j < width; ++j)
                             w_[j] = u[j] - fold.cost(t + 1, q)[j] + after[fold.cell(t + 1, q)[j]];
-                    kernels().dense_back(steps.score(t), steps.extra(t), w_.data(),
-                                         row + static_cast<size_t>(q) * width, m, width);
+                    kernels().dense_back(steps.score(t), steps.extra(t), w_.data(), row + size_t(q) * width, m, width);
                 }
             }
             after = row;
@@ -142,10 +140,10 @@ void Trellis::rows(const Fold& fold, const Steps& steps, int low, int high, cons
 }
 
 const double* Trellis::read_rows(int first, int last) const {
-    rows_.resize(static_cast<size_t>(last - first + 1) * width);
+    rows_.resize(size_t(last - first + 1) * width);
     rows_first_ = first, rows_last_ = last;
     for (int t = first; t <= last; ++t) {
-        double* row = rows_.data() + static_cast<size_t>(t - first) * width;
+        double* row = rows_.data() + size_t(t - first) * width;
         sequence_->row(t, row);
         std::fill(row + m, row + width, -kInf);
     }
@@ -160,7 +158,7 @@ double Trellis::enter(const Fold& fold, const Steps& steps, const double* H0, in
     q = 0, y = -1;
     for (int j = 0; j < m; ++j) {
         const int to = next ? next[j] : 0;
-        const double v = u[j] + steps.first(j) - (cost ? cost[j] : 0.0) + H0[static_cast<size_t>(to) * width + j];
+        const double v = u[j] + steps.first(j) - (cost ? cost[j] : 0.0) + H0[size_t(to) * width + j];
         if (v > best) best = v, q = to, y = j;
     }
     return best;
@@ -178,7 +176,7 @@ void Trellis::go(const Fold& fold, const Steps& steps, int t, const double* H, i
     int best_q = 0, best_y = -1;
     for (int j = 0; j < m; ++j) {
         const int to = next ? next[j] : 0;
-        const double v = steps.at(t - 1, y, j) + u[j] - (cost ? cost[j] : 0.0) + H[static_cast<size_t>(to) * width + j];
+        const double v = steps.at(t - 1, y, j) + u[j] - (cost ? cost[j] : 0.0) + H[size_t(to) * width + j];
         if (v > best) best = v, best_q = to, best_y = j;
     }
     q = best_q, y = best_y;
@@ -187,14 +185,14 @@ void Trellis::go(const Fold& fold, const Steps& steps, int t, const double* H, i
 namespace {
 
 void last_row(const Fold& fold, int width, double* out) {
-    for (int q = 0; q < fold.Q; ++q) std::fill_n(out + static_cast<size_t>(q) * width, width, 0.0 - fold.final[q]);
+    for (int q = 0; q < fold.Q; ++q) std::fill_n(out + size_t(q) * width, width, 0.0 - fold.final[q]);
 }
 
 }  // namespace
 
 double Trellis::backward(const Fold& fold, const Steps& steps, std::vector<double>& H, Control& control) const {
     if (n == 0) return -fold.final[0];
-    const size_t layer = static_cast<size_t>(fold.Q) * width;
+    const size_t layer = size_t(fold.Q) * width;
     if (H.capacity() < layer * n) lay_out(H, layer * n, 0.0, control);
     else H.resize(layer * n);
     double* last = H.data() + layer * (n - 1);
@@ -207,7 +205,7 @@ double Trellis::backward(const Fold& fold, const Steps& steps, std::vector<doubl
 
 void Trellis::read(const Fold& fold, const Steps& steps, const std::vector<double>& H, int32_t* path) const {
     if (n == 0) return;
-    const size_t layer = static_cast<size_t>(fold.Q) * width;
+    const size_t layer = size_t(fold.Q) * width;
     int q;
     enter(fold, steps, H.data(), q, path[0]);
     for (int t = 1; t < n; ++t) {
@@ -217,20 +215,20 @@ void Trellis::read(const Fold& fold, const Steps& steps, const std::vector<doubl
 }
 
 size_t Trellis::path_bytes(int n, int m) {
-    const double root = std::sqrt(static_cast<double>(n));
-    return sizeof(double) * padded(m) * static_cast<size_t>(std::min(static_cast<double>(n), 2 * root + 2) + 1);
+    const double root = std::sqrt(double(n));
+    return sizeof(double) * padded(m) * size_t(std::min(double(n), 2 * root + 2) + 1);
 }
 
 double Trellis::best_path(const Fold& fold, const Steps& steps, int32_t* path, Control& control) {
     if (n == 0) return -fold.final[0];
-    const size_t layer = static_cast<size_t>(fold.Q) * width;
+    const size_t layer = size_t(fold.Q) * width;
     if (layer * n <= kKeepCells) {
         const double best = backward(fold, steps, buffer_, control);
         if (best > -kInf) read(fold, steps, buffer_, path);
         return best;
     }
     // Keep row t for every t that begins a block; make the rows of a block again when the path walks through it.
-    const int block = std::max(2, static_cast<int>(std::sqrt(static_cast<double>(n))));
+    const int block = std::max(2, int(std::sqrt(double(n))));
     const int blocks = (n + block - 1) / block;
     if (kept_.size() < layer * blocks) lay_out(kept_, layer * blocks, 0.0, control);
     if (buffer_.size() < layer * block) lay_out(buffer_, layer * block, 0.0, control);
@@ -269,19 +267,19 @@ double Trellis::rounding(const Steps& steps) const {
     };
     double scale = 0;
     for (int t = 0; t < n; ++t) scale += largest(unary(t), m);
-    const size_t square = static_cast<size_t>(m) * m;
+    const size_t square = size_t(m) * m;
     if (steps.per_step_)
         for (int t = 0; t + 1 < n; ++t) scale += largest(steps.score(t), square);
-    else if (!steps.free_->view().flat) scale += n * largest(steps.free_->row(0), static_cast<size_t>(m) * width);
+    else if (!steps.free_->view().flat) scale += n * largest(steps.free_->row(0), size_t(m) * width);
     return std::numeric_limits<double>::epsilon() * (n + 8) * scale;
 }
 
 void Viterbi::rows(const RawScores& x, int low, int high, const double* after, Control& control) {
-    const int chunk = static_cast<int>(std::clamp<size_t>(kBreath / (static_cast<size_t>(x.width) * x.m), 1, 1 << 12));
+    const int chunk = int(std::clamp<size_t>(kBreath / (size_t(x.width) * x.m), 1, 1 << 12));
     for (int top = high; top > low;) {
         const int bottom = std::max(low, top - chunk);
         control.check();
-        double* here = V_.data() + kGuard + static_cast<size_t>(bottom - low) * x.width;
+        double* here = V_.data() + kGuard + size_t(bottom - low) * x.width;
         kernels().scan(x, bottom, top, after, here, few_.data() + (bottom - low), H_.data(), room_.data());
         after = here;
         top = bottom;
@@ -306,7 +304,7 @@ double Viterbi::best_path(const Sequence& s, int32_t* path, Control& control) {
                                                                                           : best(V_.data() + kGuard);
     }
     // Keep row t for every t that begins a block; make the rows of a block again when the path walks through it.
-    const int block = std::max(2, static_cast<int>(std::sqrt(static_cast<double>(s.n))));
+    const int block = std::max(2, int(std::sqrt(double(s.n))));
     const int blocks = (s.n + block - 1) / block;
     kept_.resize(width * blocks + 2 * kGuard);
     make_room(block);

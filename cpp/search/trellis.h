@@ -22,7 +22,7 @@ class Steps {
 
     double at(int t, int i, int j) const {  // from position t to t + 1
         if (!per_step_) return table(t).at(i, j);
-        const size_t cell = static_cast<size_t>(i) * m_ + j;
+        const size_t cell = size_t(i) * m_ + j;
         return score(t)[cell] + extra(t)[cell];
     }
     double first(int j) const { return first_ ? first_[j] : 0.0; }
@@ -34,7 +34,7 @@ class Steps {
     bool tie(int t) const { return tied_ && tied_[t + 1]; }
     const TableView* const* views(int n) const;  // (n) of the tables that lead to each position
     const Table& table(int t) const { return tables_ ? *tables_[t + 1] : *(tie(t) ? tie_ : free_); }
-    const double* score(int t) const { return per_step_ + static_cast<size_t>(t) * m_ * m_; }
+    const double* score(int t) const { return per_step_ + size_t(t) * m_ * m_; }
     const double* extra(int t) const { return tie(t) ? add_tied_ : add_free_; }
     int m_ = 0;
     const uint8_t* tied_ = nullptr;
@@ -57,7 +57,7 @@ class Trellis {
     const Sequence& sequence() const { return *sequence_; }
     // What best_path keeps for each state of a fold, and backward does, in bytes.
     static size_t path_bytes(int n, int m);
-    static size_t backward_bytes(int n, int m) { return sizeof(double) * static_cast<size_t>(n) * padded(m); }
+    static size_t backward_bytes(int n, int m) { return sizeof(double) * size_t(n) * padded(m); }
     size_t bytes() const {
         return sizeof(double) * (unary_.capacity() + rows_.capacity() + buffer_.capacity() + kept_.capacity());
     }

@@ -33,7 +33,7 @@ double lift(Real* u, int n, int m, int w) {
     using V = typename VectorOf<Real>::type;
     double tops = 0;
     for (int t = 0; t < n; ++t, u += w) {
-        for (int y = m; y < w; ++y) u[y] = static_cast<Real>(-1e30);  // no label: not the largest, and its exp is 0
+        for (int y = m; y < w; ++y) u[y] = Real(-1e30);  // no label: not the largest, and its exp is 0
         V most = V::load(u);
         for (int y = V::lanes; y < w; y += V::lanes) most = max(V::load(u + y), most);
         const Real top = most.top();
@@ -127,7 +127,7 @@ template <class Real>
 void backward(const Real* U, const Real* back, int n, int m, int w, const Real* a, const Real* c, Real* b, Real* v,
               Real* p) {
     for (int t = n - 1; t >= 0; --t) {
-        const size_t row = static_cast<size_t>(t) * w;
+        const size_t row = size_t(t) * w;
         if (t < n - 1) times(v + row + w, back, m, w, b);
         weigh_row(c[t], U + row, a + row, t < n - 1 ? b : nullptr, w, v + row, p + row);
     }

@@ -1,6 +1,8 @@
 // All kernels of one tier; compiled once per tier with its flags and -DBRIDLE_TIER=<name>.
 #include "simd/kernels.h"
 
+#include <utility>
+
 #include "simd/key.h"
 #include "simd/lanes.h"
 
@@ -12,10 +14,13 @@ namespace {
 BRIDLE_INLINE D wide(const double* x) { return D::load(x); }
 BRIDLE_INLINE D wide(const float* x) { return D::widen(x); }
 
-// Numbers of vectors that a loop is compiled for.
-template <int... k>
-struct Counts {};
-using UpToTwelve = Counts<1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12>;
+// Calls run.template operator()<k>() for the k = 1 .. kMost that `count` is; false: it is none of them.
+template <int kMost, class Run>
+BRIDLE_INLINE bool with_count(int count, const Run& run) {
+    return [&]<int... k>(std::integer_sequence<int, k...>) {
+        return ((count == k + 1 && (run.template operator()<k + 1>(), true)) || ...);
+    }(std::make_integer_sequence<int, kMost>());
+}
 
 }  // namespace
 
@@ -23,7 +28,6 @@ using UpToTwelve = Counts<1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12>;
 #include "simd/long_vectors.inl"
 #include "simd/sums.inl"
 
-#include "simd/columns.inl"
 #include "simd/forward_backward.inl"
 #include "simd/max_plus.inl"
 #include "simd/viterbi.inl"

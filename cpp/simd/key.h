@@ -10,7 +10,7 @@ BRIDLE_INLINE uint64_t key_with(uint64_t key, uint64_t size, int32_t id, bool ex
         key = (key ^ (key >> 32)) * 0xd6e8feb86659fd93u;
         key = (key ^ (key >> 32)) * 0xd6e8feb86659fd93u;
     }
-    return key * size + static_cast<uint32_t>(id);
+    return key * size + uint32_t(id);
 }
 
 }  // namespace bridle

@@ -4,7 +4,7 @@ namespace {
 
 void add_place(const int32_t* ids, const int32_t* room, int32_t offset, int32_t beyond, uint64_t size, bool exact,
                int count, uint64_t* key, int32_t* none) {
-    const auto most = static_cast<int32_t>(size < INT32_MAX ? size : INT32_MAX);
+    const auto most = int32_t(size < INT32_MAX ? size : INT32_MAX);
     for (int c = 0; c < count; ++c) {
         const int32_t id = room[c] >= offset ? ids[c] : beyond;
         none[c] |= (id <= 0) | (id >= most);

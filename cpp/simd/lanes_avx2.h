@@ -42,9 +42,7 @@ BRIDLE_INLINE D operator-(D a, D b) { return {_mm256_sub_pd(a.v, b.v)}; }
 BRIDLE_INLINE D operator*(D a, D b) { return {_mm256_mul_pd(a.v, b.v)}; }
 BRIDLE_INLINE D fma(D a, D b, D c) { return {_mm256_fmadd_pd(a.v, b.v, c.v)}; }
 BRIDLE_INLINE D max(D a, D b) { return {_mm256_max_pd(a.v, b.v)}; }
-BRIDLE_INLINE uint64_t at_least(D a, D b) {
-    return static_cast<uint64_t>(_mm256_movemask_pd(_mm256_cmp_pd(a.v, b.v, _CMP_GE_OQ)));
-}
+BRIDLE_INLINE uint64_t at_least(D a, D b) { return uint64_t(_mm256_movemask_pd(_mm256_cmp_pd(a.v, b.v, _CMP_GE_OQ))); }
 BRIDLE_INLINE D where_less(D x, D limit, D a, D b) {
     return {_mm256_blendv_pd(b.v, a.v, _mm256_cmp_pd(x.v, limit.v, _CMP_LT_OQ))};
 }

@@ -34,7 +34,7 @@ BRIDLE_INLINE D operator-(D a, D b) { return {_mm_sub_pd(a.v, b.v)}; }
 BRIDLE_INLINE D operator*(D a, D b) { return {_mm_mul_pd(a.v, b.v)}; }
 BRIDLE_INLINE D fma(D a, D b, D c) { return a * b + c; }
 BRIDLE_INLINE D max(D a, D b) { return {_mm_max_pd(a.v, b.v)}; }
-BRIDLE_INLINE uint64_t at_least(D a, D b) { return static_cast<uint64_t>(_mm_movemask_pd(_mm_cmpge_pd(a.v, b.v))); }
+BRIDLE_INLINE uint64_t at_least(D a, D b) { return uint64_t(_mm_movemask_pd(_mm_cmpge_pd(a.v, b.v))); }
 BRIDLE_INLINE D where_less(D x, D limit, D a, D b) {
     const __m128d less = _mm_cmplt_pd(x.v, limit.v);
     return {_mm_or_pd(_mm_and_pd(less, a.v), _mm_andnot_pd(less, b.v))};

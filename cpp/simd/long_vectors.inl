@@ -4,15 +4,15 @@
 namespace {
 
 // The sum over k of what `at(k)` gives in vectors, four side by side, and of what `one(k)` gives for the rest.
-template <class At, class One>
-BRIDLE_INLINE double sum_over(int64_t count, const At& at, const One& one) {
+template <class At, class Single>
+BRIDLE_INLINE double sum_over(int64_t count, const At& at, const Single& single) {
     D sum[4];
     for (D& v : sum) v = D::set(0);
     int64_t k = 0;
     for (; k + 4 * D::lanes <= count; k += 4 * D::lanes)
         for (int v = 0; v < 4; ++v) sum[v] = at(k + v * D::lanes, sum[v]);
     double total = ((sum[0] + sum[1]) + (sum[2] + sum[3])).sum();
-    for (; k < count; ++k) total += one(k);
+    for (; k < count; ++k) total += single(k);
     return total;
 }
 
@@ -20,7 +20,7 @@ template <class X, class Y>
 double product(const X* a, const Y* b, int64_t count) {
     return sum_over(
         count, [&](int64_t k, D sum) { return fma(wide(a + k), wide(b + k), sum); },
-        [&](int64_t k) { return static_cast<double>(a[k]) * static_cast<double>(b[k]); });
+        [&](int64_t k) { return double(a[k]) * double(b[k]); });
 }
 
 void combine(const double* shares, const double* const* rows, size_t n, int64_t low, int64_t high, double* out) {
@@ -87,7 +87,7 @@ double aim(const double* shares, const double* p, const History* const* rows, si
     double total = (slope + other).sum();
     for (; k < high; ++k) {
         d[k] = shares[0] * p[k];
-        for (size_t r = 0; r < n; ++r) d[k] += shares[r + 1] * static_cast<double>(rows[r][k]);
+        for (size_t r = 0; r < n; ++r) d[k] += shares[r + 1] * double(rows[r][k]);
         there[k] = w[k] + step * d[k];
         total += d[k] * p[k];
     }

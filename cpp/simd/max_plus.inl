@@ -12,12 +12,12 @@ BRIDLE_INLINE void max_plus_block(const float* a, int row, int column, const flo
     F top[kRows][kVectors];
     const float* from[kRows];
     for (int r = 0; r < kRows; ++r) {
-        from[r] = a + static_cast<size_t>(rows[r]) * row;
+        from[r] = a + size_t(rows[r]) * row;
         for (F& v : top[r]) v = F::set(kLeast);
     }
     for (int k = 0; k < n_inner; ++k) {
-        const float* other = b + static_cast<size_t>(inner[k]) * width;
-        const size_t at = static_cast<size_t>(inner[k]) * column;
+        const float* other = b + size_t(inner[k]) * width;
+        const size_t at = size_t(inner[k]) * column;
         F x[kVectors];
         for (int v = 0; v < kVectors; ++v) x[v] = F::load(other + v * F::lanes);
         for (int r = 0; r < kRows; ++r) {
@@ -26,7 +26,7 @@ BRIDLE_INLINE void max_plus_block(const float* a, int row, int column, const flo
         }
     }
     for (int r = 0; r < kRows; ++r)
-        for (int v = 0; v < kVectors; ++v) top[r][v].store(out + static_cast<size_t>(rows[r]) * width + v * F::lanes);
+        for (int v = 0; v < kVectors; ++v) top[r][v].store(out + size_t(rows[r]) * width + v * F::lanes);
 }
 
 template <int kRows, int kVectors>
@@ -54,7 +54,7 @@ void max_plus(const float* a, int row, int column, const float* b, const int32_t
 void look_up(const float* x, const int32_t* cell, const float* cost, const int32_t* rows, int n_rows, int width,
              float* out) {
     for (int r = 0; r < n_rows; ++r) {
-        const size_t at = static_cast<size_t>(rows[r]) * width;
+        const size_t at = size_t(rows[r]) * width;
         for (int j = 0; j < width; j += F::lanes)
             (F::gather(x, cell + at + j) - F::load(cost + at + j)).store(out + at + j);
     }
@@ -64,7 +64,7 @@ int drop_low(float* x, float* y, const float* rest, float low, int32_t* rows, in
     const F least = F::set(kLeast), limit = F::set(low);
     int kept = 0;
     for (int r = 0; r < n_rows; ++r) {
-        const size_t at = static_cast<size_t>(rows[r]) * width;
+        const size_t at = size_t(rows[r]) * width;
         F top = least;
         for (int j = 0; j < width; j += F::lanes) {
             const F a = F::load(x + at + j), b = F::load(y + at + j), sum = a + b + F::load(rest + j);

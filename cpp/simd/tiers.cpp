@@ -46,9 +46,8 @@ Registers cpuid(unsigned leaf, unsigned sub = 0) {
     Registers r;
 #if defined(_MSC_VER)
     int out[4];
-    __cpuidex(out, static_cast<int>(leaf), static_cast<int>(sub));
-    r = {static_cast<unsigned>(out[0]), static_cast<unsigned>(out[1]), static_cast<unsigned>(out[2]),
-         static_cast<unsigned>(out[3])};
+    __cpuidex(out, int(leaf), int(sub));
+    r = {unsigned(out[0]), unsigned(out[1]), unsigned(out[2]), unsigned(out[3])};
 #else
     __cpuid_count(leaf, sub, r.a, r.b, r.c, r.d);
 #endif
@@ -58,7 +57,7 @@ Registers cpuid(unsigned leaf, unsigned sub = 0) {
 // Which registers the operating system keeps for us.
 unsigned kept_registers() {
 #if defined(_MSC_VER)
-    return static_cast<unsigned>(_xgetbv(0));
+    return unsigned(_xgetbv(0));
 #else
     unsigned low, high;
     __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));

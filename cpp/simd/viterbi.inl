@@ -9,12 +9,94 @@
 
 namespace {
 
+// ---- the maximum over some columns -----------------------------------------------------------------------------------
+
+// The maximum over some columns j of a table:  out[i] = max over j of  column[j][i] + w[j]
+//   columns (m, width)    list: which columns, `count` of them    w (m)    out (width)
+constexpr double kNone = -std::numeric_limits<double>::infinity();
+// What these do shows in `benchmarks/run.py --only peak`.
+constexpr int kStrip = kRegisters - 4;  // vectors of out that stay in registers
+constexpr int kStream = 800;            // labels whose table is 5 MB or more
+
+// kVectors vectors of out while the columns in `list` pass by; with few vectors two columns at a time, so that the maxima
+// need not wait for each other
+template <int kVectors>
+BRIDLE_INLINE void strip(const double* columns, int width, const int32_t* list, int count, const double* w,
+                         double* out) {
+    D top[kVectors];
+    for (D& v : top) v = D::set(kNone);
+    int c = 0;
+    if constexpr (kVectors <= 4) {
+        D other[kVectors];
+        for (D& v : other) v = D::set(kNone);
+        for (; c + 2 <= count; c += 2) {
+            const double *left = columns + size_t(list[c]) * width, *right = columns + size_t(list[c + 1]) * width;
+            const D x = D::set(w[list[c]]), y = D::set(w[list[c + 1]]);
+            for (int v = 0; v < kVectors; ++v) {
+                top[v] = max(D::load(left + v * D::lanes) + x, top[v]);
+                other[v] = max(D::load(right + v * D::lanes) + y, other[v]);
+            }
+        }
+        for (int v = 0; v < kVectors; ++v) top[v] = max(top[v], other[v]);
+    }
+    for (; c < count; ++c) {
+        const double* column = columns + size_t(list[c]) * width;
+        const D x = D::set(w[list[c]]);
+        for (int v = 0; v < kVectors; ++v) top[v] = max(D::load(column + v * D::lanes) + x, top[v]);
+    }
+    for (int v = 0; v < kVectors; ++v) top[v].store(out + v * D::lanes);
+}
+
+BRIDLE_INLINE void all_strips(const double* columns, int width, const int32_t* list, int count, const double* w,
+                              double* out) {
+    int left = width / D::lanes;
+    while (left > 0) {
+        const int strips = (left + kStrip - 1) / kStrip, now = (left + strips - 1) / strips;  // of about the same size
+        const int done = now < 12 ? now : 12;
+        with_count<12>(done, [&]<int k>() { strip<k>(columns, width, list, count, w, out); });
+        columns += done * D::lanes;
+        out += done * D::lanes;
+        left -= done;
+    }
+}
+
+// The same for a table that is too large for the near caches: four whole columns at a time, which memory delivers fastest.
+BRIDLE_INLINE void stream(const double* columns, int width, const int32_t* list, int count, const double* w,
+                          double* out) {
+    for (int i = 0; i < width; i += D::lanes) D::set(kNone).store(out + i);
+    const auto column = [&](int c) { return columns + size_t(list[c]) * width; };
+    int c = 0;
+    for (; c + 4 <= count; c += 4) {
+        const double *a = column(c), *b = column(c + 1), *d = column(c + 2), *e = column(c + 3);
+        const D wa = D::set(w[list[c]]), wb = D::set(w[list[c + 1]]), wd = D::set(w[list[c + 2]]),
+                we = D::set(w[list[c + 3]]);
+        for (int i = 0; i < width; i += D::lanes) {
+            const D left = max(D::load(a + i) + wa, D::load(b + i) + wb),
+                    right = max(D::load(d + i) + wd, D::load(e + i) + we);
+            max(max(left, right), D::load(out + i)).store(out + i);
+        }
+    }
+    for (; c < count; ++c) {
+        const double* a = column(c);
+        const D wa = D::set(w[list[c]]);
+        for (int i = 0; i < width; i += D::lanes) max(D::load(a + i) + wa, D::load(out + i)).store(out + i);
+    }
+}
+
+BRIDLE_INLINE void some_columns(const double* columns, int width, const int32_t* list, int count, const double* w,
+                                double* out) {
+    if (width < kStream) all_strips(columns, width, list, count, w, out);
+    else stream(columns, width, list, count, w, out);
+}
+
+// ---- one step back ---------------------------------------------------------------------------------------------------
+
 constexpr double kLowest = -std::numeric_limits<double>::max();
 constexpr int kFew = 8;  // labels for which the test of columns does not pay
 
 BRIDLE_INLINE void on_diagonals(const TableView& table, const double* w, double* out) {
     for (int d = 0; d < table.n_diagonals; ++d) {
-        const double *scores = table.diagonals + static_cast<size_t>(d) * table.width, *there = w + table.offset[d];
+        const double *scores = table.diagonals + size_t(d) * table.width, *there = w + table.offset[d];
         for (int i = 0; i < table.width; i += D::lanes)
             max(D::load(scores + i) + D::load(there + i), D::load(out + i)).store(out + i);
     }
@@ -46,7 +128,7 @@ BRIDLE_INLINE void step_back_inline(const TableView& table, const double* __rest
     if (table.n_diagonals) return on_diagonals(table, w, out);
     for (; narrow < width; ++narrow) {
         const int j = room[narrow];
-        const double* column = table.columns + static_cast<size_t>(j) * width;
+        const double* column = table.columns + size_t(j) * width;
         const D x = D::set(w[j]);
         for (int i = table.low[j]; i < table.high[j]; i += D::lanes)
             max(D::load(column + i) + x, D::load(out + i)).store(out + i);
@@ -62,9 +144,9 @@ void rows_back(const TableView* const* tables, const double* unary, int low, int
     for (int t = high - 1; t >= low; --t) {
         const TableView& table = *tables[t + 1];
         const int width = table.width;
-        const double* u = unary + static_cast<size_t>(t - low) * width;
+        const double* u = unary + size_t(t - low) * width;
         for (int j = 0; j < width; j += D::lanes) (D::load(u + j) + D::load(after + j)).store(w + j);
-        double* row = H + static_cast<size_t>(t - low) * width;
+        double* row = H + size_t(t - low) * width;
         step_back_inline(table, w, row, room);
         after = row;
     }
@@ -126,7 +208,7 @@ BRIDLE_INLINE bool ban(const RawScores& x, int t, double* row) {
     uint64_t any = 0;
     for (int k = 0; k < x.words; ++k) {
         const int count = x.m - 64 * k < 64 ? x.m - 64 * k : 64;
-        uint64_t banned = ~x.allowed[static_cast<size_t>(t) * x.words + k] & (~uint64_t{0} >> (64 - count));
+        uint64_t banned = ~x.allowed[size_t(t) * x.words + k] & (~uint64_t{0} >> (64 - count));
         any |= banned;
         for (; banned; banned &= banned - 1) row[64 * k + lowest_bit(banned)] = kNone;
     }
@@ -140,10 +222,10 @@ BRIDLE_INLINE void best_columns(const double* columns, int width, int m, uint64_
     D top[kVectors];
     for (int v = 0; v < kVectors; ++v) top[v] = row[v];
     const auto both = [&](int j, int k) {
-        const double *one = columns + j * width, *two = columns + k * width;
+        const double *left = columns + j * width, *right = columns + k * width;
         const D x = D::set(w[j]), y = D::set(w[k]);
         for (int v = 0; v < kVectors; ++v)
-            top[v] = max(max(D::load(one + v * D::lanes) + x, D::load(two + v * D::lanes) + y), top[v]);
+            top[v] = max(max(D::load(left + v * D::lanes) + x, D::load(right + v * D::lanes) + y), top[v]);
     };
     if (4 * count_bits(bits) > 3 * m) {
         for (int j = 0; j + 2 <= m; j += 2) both(j, j + 1);
@@ -222,8 +304,8 @@ BRIDLE_NOINLINE void scan_few(const RawScores& x, const Score* unary, int low, i
         }
         if (t == 0 && x.start)
             for (int v = 0; v < kVectors; ++v) row[v] = row[v] + D::load(x.start + v * D::lanes);
-        const Score* u = unary + static_cast<size_t>(t) * m;
-        double* out = V + static_cast<size_t>(t - low) * width;
+        const Score* u = unary + size_t(t) * m;
+        double* out = V + size_t(t - low) * width;
         for (int v = 0; v < kVectors; ++v) {
             row[v] = row[v] + (v < whole ? wide(u + v * D::lanes) : read_some(u + v * D::lanes, m - v * D::lanes));
             row[v].store(out + v * D::lanes);
@@ -240,8 +322,8 @@ BRIDLE_INLINE void scan_many(const RawScores& x, const Score* unary, int low, in
                              double* H, int32_t* room) {
     const int m = x.m, width = x.width;
     for (int t = high - 1; t >= low; --t) {
-        const Score* u = unary + static_cast<size_t>(t) * m;
-        double* row = V + static_cast<size_t>(t - low) * width;
+        const Score* u = unary + size_t(t) * m;
+        double* row = V + size_t(t - low) * width;
         if (t == x.n - 1)
             for (int j = 0; j < width; j += D::lanes) (x.end ? D::load(x.end + j) : D::set(0)).store(H + j);
         else step_back_inline(table_to(x, t + 1), after, H, room);
@@ -255,24 +337,14 @@ BRIDLE_INLINE void scan_many(const RawScores& x, const Score* unary, int low, in
     }
 }
 
-// By rows of so many vectors; false: that is none of k.
-template <class Score, int... k>
-BRIDLE_INLINE bool scan_few_of(Counts<k...>, int vectors, const RawScores& x, const Score* unary, int low, int high,
-                               const double* after, double* V, uint64_t* few, double* H) {
-    return ((vectors == k && (scan_few<k>(x, unary, low, high, after, V, few, H), true)) || ...);
-}
-
 template <class Score>
 void scan_of(const RawScores& x, const Score* unary, int low, int high, const double* after, double* V, uint64_t* few,
              double* H, int32_t* room) {
     for (int t = 0; t <= high - low; ++t) few[t] = 0;
     const int vectors = x.width > 64 ? 0 : x.width / D::lanes;
-    if (scan_few_of(UpToTwelve(), vectors, x, unary, low, high, after, V, few, H)) return;
-    if constexpr (D::lanes == 2) {  // so that as many labels are few as with wider vectors
-        using More = Counts<13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24>;
-        if (scan_few_of(More(), vectors, x, unary, low, high, after, V, few, H)) return;
-    }
-    scan_many(x, unary, low, high, after, V, H, room);
+    constexpr int kMost = D::lanes == 2 ? 24 : 12;  // so that as many labels are few as with wider vectors
+    if (!with_count<kMost>(vectors, [&]<int k>() { scan_few<k>(x, unary, low, high, after, V, few, H); }))
+        scan_many(x, unary, low, high, after, V, H, room);
 }
 
 void scan(const RawScores& x, int low, int high, const double* after, double* V, uint64_t* few, double* H,
@@ -290,7 +362,7 @@ int follow(const RawScores& x, int low, int high, const double* V, const uint64_
         if (bits && !(bits & (bits - 1))) y = lowest_bit(bits);
         else if (t == 0 || table.flat) y = first_of_best(width, [&](int j) { return D::load(V + j); });
         else {
-            const double* row = table.rows + static_cast<size_t>(y) * width;
+            const double* row = table.rows + size_t(y) * width;
             uint64_t rest = bits & (bits - 1);
             rest &= rest - 1, rest &= rest - 1;
             if (bits && !rest) {  // two or three
@@ -313,7 +385,7 @@ void step_ahead(const double* before, const double* pair, int m, int width, doub
         D top = D::set(kNone), other = top;
         const double* row = pair + j;
         int i = 0;
-        for (; i + 2 <= m; i += 2, row += 2 * static_cast<size_t>(width)) {
+        for (; i + 2 <= m; i += 2, row += 2 * size_t(width)) {
             top = max(D::load(row) + D::set(before[i]), top);
             other = max(D::load(row + width) + D::set(before[i + 1]), other);
         }

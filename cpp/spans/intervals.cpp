@@ -96,9 +96,9 @@ class Nesting {
         }
     }
     size_t up_to(int32_t place) const {  // how many points end there or before
-        const auto found = std::upper_bound(points_.begin(), points_.end(), place,
+        const auto after = std::upper_bound(points_.begin(), points_.end(), place,
                                             [](int32_t at, const Point& point) { return at < point.end; });
-        return static_cast<size_t>(found - points_.begin());
+        return size_t(after - points_.begin());
     }
 
     Control& control_;
@@ -121,14 +121,14 @@ std::vector<int32_t> best_disjoint(const Intervals& all, Control& control) {
     std::vector<double> best(order.size() + 1, 0.0);
     for (size_t k = 0; k < order.size(); ++k) {
         const int a = order[k];
-        before[k] = static_cast<int32_t>(std::upper_bound(ends.begin(), ends.begin() + k, all.start[a]) - ends.begin());
+        before[k] = int32_t(std::upper_bound(ends.begin(), ends.begin() + k, all.start[a]) - ends.begin());
         const double taken = best[before[k]] + all.score[a];
         if (!(taken > best[k])) before[k] = -1;
         best[k + 1] = std::max(best[k], taken);
     }
     for (size_t k = order.size(); k > 0;) {
         if (before[k - 1] < 0) --k;
-        else out.push_back(order[k - 1]), k = static_cast<size_t>(before[k - 1]);
+        else out.push_back(order[k - 1]), k = size_t(before[k - 1]);
     }
     std::reverse(out.begin(), out.end());
     return out;

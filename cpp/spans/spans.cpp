@@ -46,11 +46,10 @@ class SpanGraph {
     virtual bool fold(std::vector<BoundAutomaton> automata, int64_t max_states) {
         AutomatonSet set;
         set.assign(std::move(automata));
-        const int64_t row = static_cast<int64_t>(sizeof(double)) * (n_ + 1);  // of H, for a state
-        int64_t most =
-            std::min(kMostSpanStates, std::max<int64_t>(1, static_cast<int64_t>(control_.memory() / 8 * 3) / row));
+        const int64_t row = int64_t(sizeof(double)) * (n_ + 1);  // of H, for a state
+        int64_t most = std::min(kMostSpanStates, std::max<int64_t>(1, int64_t(control_.memory() / 8 * 3) / row));
         if (max_states >= 0) most = std::min(most, max_states);
-        return fold_.build(set, arcs_in_all_, m_, static_cast<int>(most), control_);
+        return fold_.build(set, arcs_in_all_, m_, int(most), control_);
     }
 
     // Fills H; returns the best score, -inf if there is no path.
@@ -84,17 +83,17 @@ class SpanGraph {
     }
 
     // The best path by H.
-    virtual void read(std::vector<int32_t>& path) {
+    void read(std::vector<int32_t>& path) {
         path.clear();
         for (int b = 0, q = 0; b < n_;) {
             const Arc* best = nullptr;
-            double top = -kInf;
+            Follow top{-kInf, 0};
             for (const Arc *arc = begin(b), *stop = end(b); arc < stop; ++arc) {
-                const double value = ahead(*arc, q);
-                if (value > top) top = value, best = arc;
+                const Follow next_arc = follow(*arc, q);
+                if (next_arc.value > top.value) top = next_arc, best = arc;
             }
-            path.push_back(best->number);
-            q = next(*best, q);
+            append(*best, q, top.state, path);
+            q = top.state;
             b = best->end;
         }
     }
@@ -119,7 +118,7 @@ class SpanGraph {
             std::min<size_t>(kMostSpanNodes, control_.memory() / 2 / (2 * (sizeof(Node) + sizeof(Entry))));
         if (H_[0] > -kInf) queue.push({H_[0], 0, 0});
         paths.clear();
-        while (!queue.empty() && static_cast<int>(paths.size()) < k) {
+        while (!queue.empty() && int(paths.size()) < k) {
             const Entry top = queue.top();
             queue.pop();
             const Node node = nodes[top.node];
@@ -134,7 +133,7 @@ class SpanGraph {
                 const double f = node.g + ahead(*arc, node.q);
                 if (!(f > -kInf)) continue;
                 if (nodes.size() >= most) return false;
-                queue.push({f, arc->end, static_cast<int32_t>(nodes.size())});
+                queue.push({f, arc->end, int32_t(nodes.size())});
                 nodes.push_back(
                     {node.g + arc->score - cost(*arc, node.q), top.node, arc->number, arc->end, next(*arc, node.q)});
             }
@@ -153,6 +152,15 @@ class SpanGraph {
         double score;
         int32_t end, number;
     };
+    struct Follow {
+        double value;   // the best that begins with an arc
+        int32_t state;  // in which all that it holds has been read
+    };
+    virtual Follow follow(const Arc& arc, size_t q) const { return {ahead(arc, int(q)), next(arc, q)}; }
+    // Appends an arc that is read between two states, and what it holds.
+    virtual void append(const Arc& arc, int32_t /*before*/, int32_t /*after*/, std::vector<int32_t>& path) {
+        path.push_back(arc.number);
+    }
     // Takes the arcs as they are if they come by start, as they mostly do; else false.
     bool in_order(const double* score, const int32_t* span) {
         first_.resize(n_ + 2);
@@ -178,18 +186,19 @@ class SpanGraph {
     const Arc* end(int b) const { return arcs_.data() + first_[b + 1]; }
     bool silent(const Arc& arc) const { return label_[arc.number] < 0; }
     int next(const Arc& arc, size_t q) const {
-        if (fold_.plain() || silent(arc)) return static_cast<int>(q);
-        return fold_.next(arc.number, static_cast<int>(q))[label_[arc.number]];
+        if (fold_.plain() || silent(arc)) return int(q);
+        return fold_.next(arc.number, int(q))[label_[arc.number]];
     }
     double cost(const Arc& arc, size_t q) const {
         if (fold_.plain() || silent(arc)) return 0.0;
-        return fold_.cost(arc.number, static_cast<int>(q))[label_[arc.number]];
+        return fold_.cost(arc.number, int(q))[label_[arc.number]];
     }
     double ahead(const Arc& arc, int q) const {  // the best that begins with this arc
-        return arc.score - cost(arc, q) + H_[static_cast<size_t>(arc.end) * fold_.Q + next(arc, q)];
+        return arc.score - cost(arc, q) + H_[size_t(arc.end) * fold_.Q + next(arc, q)];
     }
     void breathe(int64_t steps) {
-        if ((work_ += steps) < kSpanBreath) return;
+        work_ += steps;
+        if (work_ < kSpanBreath) return;
         work_ = 0;
         control_.check();
     }
@@ -233,10 +242,10 @@ class NestedGraph : public SpanGraph {
                       starts_.end());
         slot_.assign(s.n, -1);
         for (size_t k = 0; k < order_.size(); ++k) {
-            slot_[order_[k].number] = static_cast<int32_t>(k);
-            const auto found = std::lower_bound(starts_.begin(), starts_.end(), from(order_[k]),
+            slot_[order_[k].number] = int32_t(k);
+            const auto start = std::lower_bound(starts_.begin(), starts_.end(), from(order_[k]),
                                                 [](const Start& start, int32_t at) { return start.at < at; });
-            found->reach = std::max(found->reach, to(order_[k]));
+            start->reach = std::max(start->reach, to(order_[k]));
         }
         pairs_ = count_pairs();
     }
@@ -245,8 +254,8 @@ class NestedGraph : public SpanGraph {
         if (!SpanGraph::fold(std::move(automata), max_states)) return false;
         // W, and what is known of each place: a vector that grows is there twice, and half as large again.
         const double Q = fold_.Q, place = std::max(Q * Q * sizeof(double), Q * (sizeof(double) + sizeof(Step)));
-        const double bytes = static_cast<double>(order_.size() + 1) * (Q * Q * sizeof(double) + 3 * place);
-        return pairs_ * Q * Q * Q <= kMostWork && bytes <= static_cast<double>(control_.memory()) / 4;
+        const double bytes = double(order_.size() + 1) * (Q * Q * sizeof(double) + 3 * place);
+        return pairs_ * Q * Q * Q <= kMostWork && bytes <= double(control_.memory()) / 4;
     }
 
     double backward() override {
@@ -264,29 +273,9 @@ class NestedGraph : public SpanGraph {
         return H_[0];
     }
 
-    void read(std::vector<int32_t>& path) override {
-        path.clear();
-        for (int b = 0, q = 0; b < n_;) {
-            const Arc* best = nullptr;
-            Follow top{-kInf, 0};
-            for (const Arc *arc = begin(b), *stop = end(b); arc < stop; ++arc) {
-                const Follow one = follow(*arc, q);
-                if (one.value > top.value) top = one, best = arc;
-            }
-            if (slot_[best->number] >= 0) read_inside({slot_[best->number], q, top.state}, path);
-            else path.push_back(best->number);
-            q = top.state;
-            b = best->end;
-        }
-    }
-
   private:
     struct Start {
         int32_t at, reach;  // where spans start, and the last end of these
-    };
-    struct Follow {
-        double value;   // the best that begins with an arc
-        int32_t state;  // in which all that it holds has been read
     };
     struct Chosen {  // a span (a number of order_), and the states before and after all that it holds
         int32_t arc, before, after;
@@ -299,29 +288,29 @@ class NestedGraph : public SpanGraph {
     int32_t from(const Arc& a) const { return extents_[2 * a.number]; }
     int32_t to(const Arc& a) const { return extents_[2 * a.number + 1]; }
     size_t first_after(int32_t at) const {  // the first span that ends after it
-        const auto found = std::upper_bound(order_.begin(), order_.end(), at,
+        const auto after = std::upper_bound(order_.begin(), order_.end(), at,
                                             [&](int32_t place, const Arc& a) { return place < to(a); });
-        return static_cast<size_t>(found - order_.begin());
+        return size_t(after - order_.begin());
     }
     size_t place_of(int32_t at) const {  // the last place at it or before it; place 0 is the start
-        return static_cast<size_t>(std::upper_bound(places_.begin() + 1, places_.end(), at) - places_.begin()) - 1;
+        return size_t(std::upper_bound(places_.begin() + 1, places_.end(), at) - places_.begin()) - 1;
     }
 
-    Follow follow(const Arc& arc, size_t q) const {
+    Follow follow(const Arc& arc, size_t q) const override {
         const size_t Q = fold_.Q;
-        if (slot_[arc.number] < 0) return {ahead(arc, static_cast<int>(q)), next(arc, q)};
+        if (slot_[arc.number] < 0) return SpanGraph::follow(arc, q);
         const double* w = W_.data() + (slot_[arc.number] * Q + q) * Q;
         const double* there = H_.data() + arc.end * Q;
         Follow best{-kInf, 0};
         for (size_t p = 0; p < Q; ++p)
-            if (w[p] + there[p] > best.value) best = {w[p] + there[p], static_cast<int32_t>(p)};
+            if (w[p] + there[p] > best.value) best = {w[p] + there[p], int32_t(p)};
         return best;
     }
 
     // How many spans lie between each start and the last end of spans from there.
     double count_pairs() const {
         std::vector<int32_t> by_start(order_.size());
-        for (size_t k = 0; k < order_.size(); ++k) by_start[k] = static_cast<int32_t>(k);
+        for (size_t k = 0; k < order_.size(); ++k) by_start[k] = int32_t(k);
         std::sort(by_start.begin(), by_start.end(),
                   [&](int32_t a, int32_t b) { return from(order_[a]) < from(order_[b]); });
         std::vector<int32_t> counts(order_.size() + 1,
@@ -346,7 +335,7 @@ class NestedGraph : public SpanGraph {
             while (last < order_.size() && to(order_[last]) == to(order_[k]) && from(order_[last]) == from(order_[k]))
                 ++last;
             if (from(order_[k]) < start.at) {
-                breathe(static_cast<int64_t>(last - k));
+                breathe(int64_t(last - k));
                 k = last;
                 continue;
             }
@@ -386,8 +375,9 @@ class NestedGraph : public SpanGraph {
     }
 
     // A span and what is chosen inside it, outer ones first. Spans may lie in one another a thousand deep: no recursion.
-    void read_inside(const Chosen& outermost, std::vector<int32_t>& path) {
-        todo_.assign(1, outermost);
+    void append(const Arc& arc, int32_t before, int32_t after, std::vector<int32_t>& path) override {
+        if (slot_[arc.number] < 0) return path.push_back(arc.number);
+        todo_.assign(1, Chosen{slot_[arc.number], before, after});
         while (!todo_.empty()) {
             const Chosen holder = todo_.back();
             todo_.pop_back();
@@ -413,7 +403,7 @@ class NestedGraph : public SpanGraph {
                 places_.push_back(to(order_[k]));
                 best_.resize(best_.size() + Q);
                 std::copy_n(best_.end() - 2 * Q, Q, best_.end() - Q);
-                for (size_t r = 0; r < Q; ++r) steps_.push_back({-1, static_cast<int32_t>(r), places_.size() - 2});
+                for (size_t r = 0; r < Q; ++r) steps_.push_back({-1, int32_t(r), places_.size() - 2});
             }
             const size_t at = (places_.size() - 1) * Q;
             for (size_t r = 0; r < Q; ++r)
@@ -421,13 +411,13 @@ class NestedGraph : public SpanGraph {
                     const double value = best_[before * Q + r] + W_[(k * Q + r) * Q + t];
                     if (!(value > best_[at + t])) continue;
                     best_[at + t] = value;
-                    steps_[at + t] = {static_cast<int32_t>(k), static_cast<int32_t>(r), before};
+                    steps_[at + t] = {int32_t(k), int32_t(r), before};
                 }
             breathe(Q * Q);
         }
         for (size_t place = places_.size() - 1, state = chosen.after; place > 0;) {
             const Step step = steps_[place * Q + state];
-            if (step.arc >= 0) todo_.push_back({step.arc, step.state, static_cast<int32_t>(state)});
+            if (step.arc >= 0) todo_.push_back({step.arc, step.state, int32_t(state)});
             place = step.place;
             state = step.state;
         }
@@ -547,9 +537,9 @@ Answer best(SpanGraph& graph, Lazy& rules, bool lazy, const Options& options, Co
 
 void run_spans(const SpanBatch& batch, bool lazy, const Options& options, Control& control, const SpanOutputs& out) {
     const size_t n_rules = batch.problem.rules.size();
-    const std::unique_ptr<SpanGraph> made =
+    const std::unique_ptr<SpanGraph> owner =
         batch.extents ? std::make_unique<NestedGraph>(control) : std::make_unique<SpanGraph>(control);
-    SpanGraph& graph = *made;
+    SpanGraph& graph = *owner;
     std::vector<int32_t> violations;
     for (int64_t b = 0; b < batch.problem.B; ++b) {
         control.begin();
@@ -560,9 +550,9 @@ void run_spans(const SpanBatch& batch, bool lazy, const Options& options, Contro
         const Answer answer = best(graph, rules, lazy, options, control, violations, out.counters + b * kCounters);
         out.score[b] = answer.score;
         out.bound[b] = answer.bound;
-        out.status[b] = static_cast<uint8_t>(answer.status);
+        out.status[b] = uint8_t(answer.status);
         if (!(answer.score > -kInf)) continue;
-        out.length[b] = static_cast<int32_t>(answer.path.size());
+        out.length[b] = int32_t(answer.path.size());
         std::copy(answer.path.begin(), answer.path.end(), out.path + s.begin);
         std::copy(violations.begin(), violations.end(), out.violations + b * n_rules);
     }

@@ -15,8 +15,8 @@ constexpr int kBlock = 128;       // tokens looked at together, so that their lo
 }  // namespace
 
 int32_t& Keys::add(uint64_t key) {
-    const size_t found = slot_of(key);
-    if (slots_[found].number >= 0) return slots_[found].number;
+    const size_t slot_index = slot_of(key);
+    if (slots_[slot_index].number >= 0) return slots_[slot_index].number;
     if (2 * (used_ + 1) > slots_.size()) {
         std::vector<Slot> old(slots_.size() * 2);
         old.swap(slots_);
@@ -32,17 +32,17 @@ int32_t& Keys::add(uint64_t key) {
 
 Attributes::Attributes(std::vector<std::vector<Place>> templates, std::vector<int64_t> sizes) {
     for (std::vector<Place>& places : templates) {
-        Template& one = templates_.emplace_back();
+        Template& pattern = templates_.emplace_back();
         uint64_t product = 1;
-        one.exact = true;
+        pattern.exact = true;
         for (const Place& place : places) {
-            const int64_t size = sizes.at(static_cast<size_t>(place.column));
+            const int64_t size = sizes.at(size_t(place.column));
             if (size < 3) throw std::invalid_argument("a column has no ids");
-            one.sizes.push_back(static_cast<uint64_t>(size));
-            if (product > UINT64_MAX / static_cast<uint64_t>(size)) one.exact = false, product = 1;
-            else product *= static_cast<uint64_t>(size);
+            pattern.sizes.push_back(uint64_t(size));
+            if (product > UINT64_MAX / uint64_t(size)) pattern.exact = false, product = 1;
+            else product *= uint64_t(size);
         }
-        one.places = std::move(places);
+        pattern.places = std::move(places);
     }
 }
 
@@ -51,7 +51,7 @@ template <class Look>
 int64_t Attributes::run(const Columns& columns, const uint8_t* wanted, int64_t* indptr, int32_t* attrs,
                         const Look& look) const {
     const size_t K = templates_.size();
-    std::vector<int32_t> found(K * kBlock);
+    std::vector<int32_t> numbers(K * kBlock);
     int32_t left[kBlock], right[kBlock];  // tokens before and after, in the sequence
     int64_t at[kBlock];                   // the tokens of the block
     uint64_t key[kBlock];
@@ -65,31 +65,31 @@ int64_t Attributes::run(const Columns& columns, const uint8_t* wanted, int64_t* 
         for (; t < N && count < kBlock; ++t) {
             if (wanted && !wanted[t]) continue;
             while (t >= columns.offsets[b + 1]) ++b;
-            left[count] = static_cast<int32_t>(std::min<int64_t>(t - columns.offsets[b], INT32_MAX));
-            right[count] = static_cast<int32_t>(std::min<int64_t>(columns.offsets[b + 1] - 1 - t, INT32_MAX));
+            left[count] = int32_t(std::min<int64_t>(t - columns.offsets[b], INT32_MAX));
+            right[count] = int32_t(std::min<int64_t>(columns.offsets[b + 1] - 1 - t, INT32_MAX));
             at[count++] = t;
         }
         for (size_t k = 0; k < K; ++k) {
-            const Template& one = templates_[k];
+            const Template& pattern = templates_[k];
             std::fill_n(key, count, 0);
             std::fill_n(none, count, 0);
-            for (size_t p = 0; p < one.places.size(); ++p) {
-                const auto [column, offset] = one.places[p];
-                const int32_t *room = offset < 0 ? left : right, *from = columns.ids[static_cast<size_t>(column)];
+            for (size_t p = 0; p < pattern.places.size(); ++p) {
+                const auto [column, offset] = pattern.places[p];
+                const int32_t *room = offset < 0 ? left : right, *from = columns.ids[size_t(column)];
                 if (!wanted && first + offset >= 0 && first + offset + count <= N)
                     std::copy_n(from + first + offset, count, ids);
                 else
                     for (int c = 0; c < count; ++c) ids[c] = room[c] >= std::abs(offset) ? from[at[c] + offset] : 0;
-                kernels().add_place(ids, room, std::abs(offset), offset < 0 ? 1 : 2, one.sizes[p], one.exact, count,
-                                    key, none);
+                kernels().add_place(ids, room, std::abs(offset), offset < 0 ? 1 : 2, pattern.sizes[p], pattern.exact,
+                                    count, key, none);
             }
-            look(k, key, none, count, found.data() + k * kBlock);
+            look(k, key, none, count, numbers.data() + k * kBlock);
         }
         int64_t row = first;
         for (int c = 0; c < count; ++c) {
             while (row < at[c]) indptr[++row] = written;  // tokens that were passed over
             for (size_t k = 0; k < K; ++k) {
-                const int32_t number = found[k * kBlock + static_cast<size_t>(c)];
+                const int32_t number = numbers[k * kBlock + size_t(c)];
                 attrs[written] = number;
                 written += number >= 0;
             }
@@ -122,32 +122,32 @@ int64_t Attributes::fit(const Columns& columns, const uint8_t* wanted, int64_t* 
 int64_t Attributes::encode(const Columns& columns, const uint8_t* wanted, int64_t* indptr, int32_t* attrs) const {
     return run(columns, wanted, indptr, attrs,
                [&](size_t k, const uint64_t* key, const int32_t* none, int count, int32_t* out) {
-                   const Template& one = templates_[k];
-                   if (!one.direct.empty()) {
-                       for (int c = 0; c < count; ++c) out[c] = none[c] ? -1 : one.direct[key[c]];
+                   const Template& pattern = templates_[k];
+                   if (!pattern.direct.empty()) {
+                       for (int c = 0; c < count; ++c) out[c] = none[c] ? -1 : pattern.direct[key[c]];
                        return;
                    }
-                   for (int c = 0; c < count; ++c) one.keys.prefetch(key[c]);
-                   for (int c = 0; c < count; ++c) out[c] = none[c] ? -1 : one.keys.find(key[c]);
+                   for (int c = 0; c < count; ++c) pattern.keys.prefetch(key[c]);
+                   for (int c = 0; c < count; ++c) out[c] = none[c] ? -1 : pattern.keys.find(key[c]);
                });
 }
 
 void Attributes::settle() {
-    for (Template& one : templates_) {
-        one.direct.clear();
-        if (one.places.size() != 1 || one.keys.size() * kSparse < one.sizes[0]) continue;
-        one.direct.assign(one.sizes[0], -1);
-        one.keys.each([&](uint64_t key, int32_t number) { one.direct[key] = number; });
+    for (Template& pattern : templates_) {
+        pattern.direct.clear();
+        if (pattern.places.size() != 1 || pattern.keys.size() * kSparse < pattern.sizes[0]) continue;
+        pattern.direct.assign(pattern.sizes[0], -1);
+        pattern.keys.each([&](uint64_t key, int32_t number) { pattern.direct[key] = number; });
     }
 }
 
 void Attributes::renumber(const int32_t* number, int32_t size) {
-    for (Template& one : templates_) {
-        Keys kept(one.keys.size());
-        one.keys.each([&](uint64_t key, int32_t old) {
+    for (Template& pattern : templates_) {
+        Keys kept(pattern.keys.size());
+        pattern.keys.each([&](uint64_t key, int32_t old) {
             if (number[old] >= 0) kept.add(key) = number[old];
         });
-        one.keys = std::move(kept);
+        pattern.keys = std::move(kept);
     }
     size_ = size;
     settle();
@@ -155,21 +155,20 @@ void Attributes::renumber(const int32_t* number, int32_t size) {
 
 void Attributes::list(int32_t* of_template, uint64_t* key) const {
     for (size_t k = 0; k < templates_.size(); ++k)
-        templates_[k].keys.each([&](uint64_t one, int32_t number) {
-            of_template[number] = static_cast<int32_t>(k);
-            key[number] = one;
+        templates_[k].keys.each([&](uint64_t attribute_key, int32_t number) {
+            of_template[number] = int32_t(k);
+            key[number] = attribute_key;
         });
 }
 
 bool Attributes::put(const int32_t* of_template, const uint64_t* key, int32_t size) {
     for (size_t k = 0; k < templates_.size(); ++k)
-        templates_[k].keys =
-            Keys(static_cast<size_t>(std::count(of_template, of_template + size, static_cast<int32_t>(k))));
+        templates_[k].keys = Keys(size_t(std::count(of_template, of_template + size, int32_t(k))));
     for (int32_t a = 0; a < size; ++a) {
-        if (of_template[a] < 0 || static_cast<size_t>(of_template[a]) >= templates_.size()) return false;
-        Template& one = templates_[static_cast<size_t>(of_template[a])];
-        if (one.places.size() == 1 && key[a] >= one.sizes[0]) return false;
-        int32_t& number = one.keys.add(key[a]);
+        if (of_template[a] < 0 || size_t(of_template[a]) >= templates_.size()) return false;
+        Template& pattern = templates_[size_t(of_template[a])];
+        if (pattern.places.size() == 1 && key[a] >= pattern.sizes[0]) return false;
+        int32_t& number = pattern.keys.add(key[a]);
         if (number >= 0) return false;
         number = a;
     }
@@ -202,16 +201,17 @@ Decider::Decider(const Attributes& attributes, const int32_t* label_of) {
         if (p == fits_.size()) fits_.push_back({place, std::vector<uint32_t>(size)});
         return p;
     };
-    for (const Attributes::Template& one : attributes.templates()) {
+    for (const Attributes::Template& pattern : attributes.templates()) {
         size_t count = 0;
-        one.keys.each([&](uint64_t, int32_t number) { count += label_of[number] >= 0; });
+        pattern.keys.each([&](uint64_t, int32_t number) { count += label_of[number] >= 0; });
         if (!count) continue;
-        Rules made{{}, one.sizes, one.exact, Keys(count)};
-        one.keys.each([&](uint64_t key, int32_t number) {
-            if (label_of[number] >= 0) made.label.add(key) = label_of[number];
+        Rules rules{{}, pattern.sizes, pattern.exact, Keys(count)};
+        pattern.keys.each([&](uint64_t key, int32_t number) {
+            if (label_of[number] >= 0) rules.label.add(key) = label_of[number];
         });
-        for (size_t p = 0; p < one.places.size(); ++p) made.places.push_back(place_of(one.places[p], one.sizes[p]));
-        rules_.push_back(std::move(made));
+        for (size_t p = 0; p < pattern.places.size(); ++p)
+            rules.places.push_back(place_of(pattern.places[p], pattern.sizes[p]));
+        rules_.push_back(std::move(rules));
     }
     for (size_t k = 0; k < rules_.size(); ++k) {
         const Rules& rules = rules_[k];
@@ -239,10 +239,10 @@ void Decider::decide(const Columns& columns, int32_t* out) const {
             for (size_t p = 0; p < fits_.size(); ++p) {
                 const auto& [place, of] = fits_[p];
                 const int64_t at = t + place.offset;
-                int32_t id = at < first ? 1 : at >= last ? 2 : columns.ids[static_cast<size_t>(place.column)][at];
-                if (static_cast<uint32_t>(id) >= of.size()) id = 0;
+                int32_t id = at < first ? 1 : at >= last ? 2 : columns.ids[size_t(place.column)][at];
+                if (uint32_t(id) >= of.size()) id = 0;
                 ids[p] = id;
-                may &= of[static_cast<size_t>(id)];
+                may &= of[size_t(id)];
             }
             out[t] = agreed(may, ids.data());
         }
@@ -252,15 +252,15 @@ void Decider::decide(const Columns& columns, int32_t* out) const {
 int32_t Decider::agreed(uint32_t may, const int32_t* ids) const {
     int32_t label = -1;
     for (; may; may &= may - 1)
-        for (size_t k = static_cast<size_t>(lowest_bit(may)); k < rules_.size(); k += 32) {
+        for (size_t k = size_t(lowest_bit(may)); k < rules_.size(); k += 32) {
             const Rules& rules = rules_[k];
             uint64_t key = 0;
             for (size_t p = 0; p < rules.places.size(); ++p)
                 key = key_with(key, rules.sizes[p], ids[rules.places[p]], rules.exact);
-            const int32_t found = rules.label.find(key);
-            if (found < 0 || found == label) continue;
+            const int32_t decided = rules.label.find(key);
+            if (decided < 0 || decided == label) continue;
             if (label >= 0) return -1;
-            label = found;
+            label = decided;
         }
     return label;
 }

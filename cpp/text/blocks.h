@@ -26,8 +26,8 @@ struct StringColumn {
         bytes.append(text);
         close();
     }
-    void close() { ends.push_back(static_cast<int64_t>(bytes.size())); }  // what was appended to `bytes` is a string
-    int64_t size() const { return static_cast<int64_t>(ends.size()) - 1; }
+    void close() { ends.push_back(int64_t(bytes.size())); }  // what was appended to `bytes` is a string
+    int64_t size() const { return int64_t(ends.size()) - 1; }
     void cut(int64_t count) {  // only the first strings stay
         ends.resize(count + 1);
         bytes.resize(ends.back());
@@ -57,7 +57,7 @@ struct StringLists {
     }
     std::string_view value(int64_t k) const {
         const int64_t s = which ? which[k] : k;
-        return {bytes + ends[s], static_cast<size_t>(ends[s + 1] - ends[s])};
+        return {bytes + ends[s], size_t(ends[s + 1] - ends[s])};
     }
 };
 

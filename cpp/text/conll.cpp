@@ -14,12 +14,12 @@ bool is_empty(std::string_view line) { return std::all_of(line.begin(), line.end
 
 // The line at `at`, without its end, which may be CRLF; `at` moves to the next one. False: it is cut off.
 bool next_line(std::string_view text, size_t& at, bool final, std::string_view& line) {
-    const void* found = std::memchr(text.data() + at, '\n', text.size() - at);
-    if (!found && !final) return false;
-    const size_t end = found ? static_cast<const char*>(found) - text.data() : text.size();
+    const void* newline = std::memchr(text.data() + at, '\n', text.size() - at);
+    if (!newline && !final) return false;
+    const size_t end = newline ? static_cast<const char*>(newline) - text.data() : text.size();
     line = text.substr(at, end - at);
     if (line.ends_with('\r')) line.remove_suffix(1);
-    at = found ? end + 1 : end;
+    at = newline ? end + 1 : end;
     return true;
 }
 
@@ -55,7 +55,52 @@ bool are_lines(std::string_view text, char separator, int64_t n_lines, int64_t n
     return !is_odd && n_lines == 0 && n_separators == 0;
 }
 
+// The length of the character that begins with a byte above 0x7f; 0: it is none.
+int length_of(const uint8_t* p, size_t left) {
+    const auto tail = [&](int k) { return (p[k] & 0xc0) == 0x80; };
+    if (p[0] >= 0xc2 && p[0] <= 0xdf) return left >= 2 && tail(1) ? 2 : 0;
+    if ((p[0] & 0xf0) == 0xe0) {
+        if (left < 3 || !tail(1) || !tail(2)) return 0;
+        if (p[0] == 0xe0 && p[1] < 0xa0) return 0;   // could be shorter
+        if (p[0] == 0xed && p[1] >= 0xa0) return 0;  // half of a pair
+        return 3;
+    }
+    if (p[0] >= 0xf0 && p[0] <= 0xf4) {
+        if (left < 4 || !tail(1) || !tail(2) || !tail(3)) return 0;
+        if (p[0] == 0xf0 && p[1] < 0x90) return 0;
+        if (p[0] == 0xf4 && p[1] >= 0x90) return 0;  // beyond U+10FFFF
+        return 4;
+    }
+    return 0;
+}
+
 }  // namespace
+
+bool is_text(std::string_view bytes) {
+    constexpr uint64_t kOnes = 0x0101010101010101u, kHighs = 0x8080808080808080u;
+    const auto* p = reinterpret_cast<const uint8_t*>(bytes.data());
+    size_t at = 0;
+    const size_t size = bytes.size();
+    while (at < size) {
+        if (at + 8 <= size) {  // eight bytes between 1 and 0x7f, which is nearly all text
+            uint64_t word;
+            std::memcpy(&word, p + at, 8);
+            if ((((word - kOnes) | word) & kHighs) == 0) {
+                at += 8;
+                continue;
+            }
+        }
+        if (p[at] == 0) return false;
+        if (p[at] < 0x80) {
+            ++at;
+            continue;
+        }
+        const int length = length_of(p + at, size - at);
+        if (length == 0) return false;
+        at += length;
+    }
+    return true;
+}
 
 ConllReader::ConllReader(ConllLayout layout) : layout_(std::move(layout)) {
     columns.resize(std::count_if(layout_.slots.begin(), layout_.slots.end(), [](int slot) { return slot >= 0; }));
@@ -98,7 +143,7 @@ bool ConllReader::token(std::string_view line) {
 }
 
 ConllReader::Stop ConllReader::read(std::string_view text, size_t& at, size_t& end, bool final, int64_t most) {
-    while (static_cast<int64_t>(rows.size()) <= most) {
+    while (int64_t(rows.size()) <= most) {
         const int64_t before = rows.back(), comments_before = comments.size();
         int64_t n = before;
         int64_t passed = 0;
@@ -148,7 +193,7 @@ ConllReader::Stop ConllReader::read(std::string_view text, size_t& at, size_t& e
         }
         at = p, skipped += passed;
         rows.push_back(n);
-        places.push_back(static_cast<int64_t>(place));
+        places.push_back(int64_t(place));
         comment_rows.push_back(comments.size());
     }
     return Stop::kFull;
@@ -167,7 +212,7 @@ size_t end_of_sequence(std::string_view text, size_t at, bool final) {
 
 int64_t write_conll(const std::vector<StringLists>& columns, const StringLists* comments, int64_t n, int64_t at,
                     const ConllForm& form, std::string& out) {
-    const int width = static_cast<int>(columns.size());
+    const int width = int(columns.size());
     for (; at < n; ++at) {
         if (!columns[0].has(at)) continue;
         const size_t before = out.size();

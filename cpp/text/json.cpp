@@ -26,13 +26,13 @@ void append_character(std::string& out, uint32_t c) {
 
 // Bytes that a JSON string cannot have as they are.
 constexpr auto kSpecial = [] {
-    std::array<bool, 256> made{};
-    for (int c = 0; c < 0x20; ++c) made[c] = true;
-    made['"'] = made['\\'] = true;
-    return made;
+    std::array<bool, 256> special{};
+    for (int c = 0; c < 0x20; ++c) special[c] = true;
+    special['"'] = special['\\'] = true;
+    return special;
 }();
 
-bool is_special(char c) { return kSpecial[static_cast<uint8_t>(c)]; }
+bool is_special(char c) { return kSpecial[uint8_t(c)]; }
 
 }  // namespace
 
@@ -59,8 +59,8 @@ struct JsonReader::Cursor {
         c = 0;
         for (int k = 0; k < 4; ++k, ++p) {
             const char low = static_cast<char>(*p | 0x20);
-            if (is_digit(*p)) c = c << 4 | static_cast<uint32_t>(*p - '0');
-            else if (low >= 'a' && low <= 'f') c = c << 4 | static_cast<uint32_t>(low - 'a' + 10);
+            if (is_digit(*p)) c = c << 4 | uint32_t(*p - '0');
+            else if (low >= 'a' && low <= 'f') c = c << 4 | uint32_t(low - 'a' + 10);
             else return false;
         }
         return true;
@@ -70,13 +70,13 @@ struct JsonReader::Cursor {
         static constexpr std::string_view kFrom = "\"\\/bfnrt", kTo = "\"\\/\b\f\n\r\t";
         const char c = *p++;
         if (const size_t k = kFrom.find(c); k != kFrom.npos) return out.push_back(kTo[k]), true;
-        uint32_t one, two;
-        if (c != 'u' || !hex(one)) return false;
-        if (one >= 0xd800 && one < 0xe000) {
-            if (one >= 0xdc00 || !word("\\u") || !hex(two) || two < 0xdc00 || two >= 0xe000) return false;
-            one = 0x10000 + ((one - 0xd800) << 10) + (two - 0xdc00);
+        uint32_t high, low;
+        if (c != 'u' || !hex(high)) return false;
+        if (high >= 0xd800 && high < 0xe000) {
+            if (high >= 0xdc00 || !word("\\u") || !hex(low) || low < 0xdc00 || low >= 0xe000) return false;
+            high = 0x10000 + ((high - 0xd800) << 10) + (low - 0xdc00);
         }
-        append_character(out, one);
+        append_character(out, high);
         return true;
     }
     bool string(std::string& out) {
@@ -117,19 +117,13 @@ struct JsonReader::Cursor {
         if (p == end || depth > kDeepest) return false;
         bool is_integer;
         switch (*p) {
-            case '"':
-                return scratch.clear(), string(scratch);
-            case 't':
-                return word("true");
-            case 'f':
-                return word("false");
-            case 'n':
-                return word("null");
+            case '"': return scratch.clear(), string(scratch);
+            case 't': return word("true");
+            case 'f': return word("false");
+            case 'n': return word("null");
             case '[':
-            case '{':
-                break;
-            default:
-                return number(is_integer);
+            case '{': break;
+            default: return number(is_integer);
         }
         const char close = *p++ == '[' ? ']' : '}';
         spaces();
@@ -166,19 +160,19 @@ void JsonReader::clear() {
 JsonReader::Stop JsonReader::read(std::string_view text, size_t& at, size_t& end, bool final, int64_t most) {
     while (at < text.size()) {
         if (n_rows >= most) return Stop::kFull;
-        const void* found = std::memchr(text.data() + at, '\n', text.size() - at);
-        if (!found && !final) return Stop::kMore;
-        const size_t stop = found ? static_cast<const char*>(found) - text.data() : text.size();
-        const size_t next = found ? stop + 1 : stop;
-        const std::string_view one = text.substr(at, stop - at);
-        if (!std::all_of(one.begin(), one.end(), is_space)) {
-            if (!is_text(one) || !line(one)) {
+        const void* newline = std::memchr(text.data() + at, '\n', text.size() - at);
+        if (!newline && !final) return Stop::kMore;
+        const size_t stop = newline ? static_cast<const char*>(newline) - text.data() : text.size();
+        const size_t next = newline ? stop + 1 : stop;
+        const std::string_view row_text = text.substr(at, stop - at);
+        if (!std::all_of(row_text.begin(), row_text.end(), is_space)) {
+            if (!is_text(row_text) || !line(row_text)) {
                 for (JsonColumn& column : columns) column.cut(n_rows);
                 end = next;
                 return Stop::kOdd;
             }
             ++n_rows;
-            places.push_back(static_cast<int64_t>(at));
+            places.push_back(int64_t(at));
         }
         at = next;
     }
@@ -234,9 +228,9 @@ bool JsonReader::fits() const {
         if (role == Role::kWanted && !columns[k].known.back()) return false;
         if (!seen_[k] || keys_[k].needs.empty()) continue;
         const auto is_there = [&](size_t j) { return seen_[j] && keys_[j].name == keys_[k].needs; };
-        bool found = false;
-        for (size_t j = 0; j < keys_.size(); ++j) found |= is_there(j);
-        if (!found) return false;
+        bool is_met = false;
+        for (size_t j = 0; j < keys_.size(); ++j) is_met |= is_there(j);
+        if (!is_met) return false;
     }
     return true;
 }
@@ -245,15 +239,14 @@ bool JsonReader::value(Cursor& cursor, const Key& key, JsonColumn& column) {
     const char* begin = cursor.p;
     bool is_integer = false;
     const auto raw = [&](uint8_t is) {
-        column.values.add({begin, static_cast<size_t>(cursor.p - begin)});
+        column.values.add({begin, size_t(cursor.p - begin)});
         column.whole.push_back(1);
         column.end_row(is);
         return true;
     };
     switch (key.role) {
         case Role::kTokens:
-        case Role::kWanted:
-            return strings(cursor, column, false) && (column.end_row(1), true);
+        case Role::kWanted: return strings(cursor, column, false) && (column.end_row(1), true);
         case Role::kLabels:
             if (cursor.word("null")) return column.end_row(0), true;
             return strings(cursor, column, true) && (column.end_row(1), true);
@@ -281,8 +274,7 @@ bool JsonReader::value(Cursor& cursor, const Key& key, JsonColumn& column) {
             if (!cursor.is('{') || !cursor.skip(key_)) return false;
             if (std::all_of(begin + 1, cursor.p - 1, is_space)) return column.end_row(0), true;
             return raw(1);
-        case Role::kSkip:
-            return cursor.skip(key_) && (column.end_row(0), true);
+        case Role::kSkip: return cursor.skip(key_) && (column.end_row(0), true);
     }
     return false;
 }
@@ -341,7 +333,7 @@ void append_strings(std::string& out, const StringLists& values, int64_t row) {
     bool is_plain = true;
     for (const char c : std::string_view(out).substr(before)) {
         quotes -= c == '"';
-        is_plain &= (static_cast<uint8_t>(c) >= 0x20) & (c != '\\');
+        is_plain &= (uint8_t(c) >= 0x20) & (c != '\\');
     }
     if (is_plain && quotes == 0) return;
     out.resize(before);

@@ -45,14 +45,14 @@ Phrases::Phrases(std::string_view lines) {
         each_part(line, ' ', [&](std::string_view token) {
             if (last) last->inner = 1;
             last = &edge(node, words_.add(token));
-            node = static_cast<int32_t>(last->child);
+            node = int32_t(last->child);
         });
         if (!last || last->ends) return;
         last->ends = 1;
         ++count_;
     });
     starts_.resize(words_.size());
-    for (int32_t word = 0; word < words_.size(); ++word) starts_[word] = static_cast<uint32_t>(slot_of(0, word));
+    for (int32_t word = 0; word < words_.size(); ++word) starts_[word] = uint32_t(slot_of(0, word));
 }
 
 void Phrases::places(const int32_t* words, int n, int32_t* out) const {
@@ -73,7 +73,7 @@ void Phrases::places(const int32_t* words, int n, int32_t* out) const {
 
 size_t Phrases::slot_of(int32_t node, int32_t word) const {
     static const uint64_t start = 0x9e3779b97f4a7c15u ^ salt();
-    const uint64_t key = (static_cast<uint64_t>(static_cast<uint32_t>(node)) << 32) | static_cast<uint32_t>(word);
+    const uint64_t key = (uint64_t(uint32_t(node)) << 32) | uint32_t(word);
     const uint64_t hash = folded_product(key ^ start, 0xd6e8feb86659fd93u);
     const size_t size = edges_.size();
     size_t slot = ((hash >> 32) * size) >> 32;
@@ -83,9 +83,9 @@ size_t Phrases::slot_of(int32_t node, int32_t word) const {
 }
 
 Phrases::Edge& Phrases::edge(int32_t node, int32_t word) {
-    Edge& found = edges_[slot_of(node, word)];
-    if (found.child == 0) found = {node, word, static_cast<uint32_t>(nodes_++), 0, 0};
-    return found;
+    Edge& slot = edges_[slot_of(node, word)];
+    if (slot.child == 0) slot = {node, word, uint32_t(nodes_++), 0, 0};
+    return slot;
 }
 
 }  // namespace bridle

@@ -20,18 +20,18 @@ class Phrases {
     int32_t word(std::string_view text) const { return words_.find(text); }  // its number, or -1
     int64_t count() const { return count_; }
     int64_t bytes() const {
-        return static_cast<int64_t>(words_.bytes().size() + words_.ends().size() * 20 + edges_.size() * sizeof(Edge));
+        return int64_t(words_.bytes().size() + words_.ends().size() * 20 + edges_.size() * sizeof(Edge));
     }
 
     // Calls found(first, last) for each run of tokens that is a phrase; of those with the same first, shorter ones first.
-    template <class Found>
-    void match(const int32_t* words, int n, const Found& found) const {
+    template <class Report>
+    void match(const int32_t* words, int n, const Report& report) const {
         for (int t = 0; t < n; ++t) {
             const Edge* edge = words[t] >= 0 ? &edges_[starts_[words[t]]] : nullptr;
             for (int u = t; edge && edge->child != 0; ++u) {
-                if (edge->ends) found(t, u);
+                if (edge->ends) report(t, u);
                 const bool more = edge->inner && u + 1 < n && words[u + 1] >= 0;
-                edge = more ? &edges_[slot_of(static_cast<int32_t>(edge->child), words[u + 1])] : nullptr;
+                edge = more ? &edges_[slot_of(int32_t(edge->child), words[u + 1])] : nullptr;
             }
         }
     }

@@ -16,9 +16,7 @@ struct Texts {
     const int64_t* offsets;  // (count + 1)
     int64_t count;
 
-    std::string_view operator[](int64_t k) const {
-        return {bytes + offsets[k], static_cast<size_t>(offsets[k + 1] - offsets[k])};
-    }
+    std::string_view operator[](int64_t k) const { return {bytes + offsets[k], size_t(offsets[k + 1] - offsets[k])}; }
 };
 
 class Strings {
@@ -29,7 +27,7 @@ class Strings {
 
     int32_t add(std::string_view text);         // its number, a new one if need be
     int32_t find(std::string_view text) const;  // its number or kUnknown
-    int32_t size() const { return static_cast<int32_t>(ends_.size()); }
+    int32_t size() const { return int32_t(ends_.size()); }
     std::string_view at(int32_t number) const;
     const std::vector<char>& bytes() const { return bytes_; }   // all strings, end to end
     const std::vector<int64_t>& ends() const { return ends_; }  // (size) where each ends
@@ -54,7 +52,6 @@ class Strings {
 
 // The ids (count) of what a function of templates (features/derived.py) makes of texts: 0 for nothing or a string that is not there,
 // otherwise its number + first; -1 for a text that is not ASCII, or has a line feed or a null. False: there is no such function here.
-bool derive(const Strings& strings, std::string_view function, const Texts& texts, int32_t first,
-            int32_t* out);  // texts.cpp
+bool derive(const Strings& strings, std::string_view function, const Texts& texts, int32_t first, int32_t* out);
 
 }  // namespace bridle

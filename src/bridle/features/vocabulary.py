@@ -102,7 +102,7 @@ class UnseenTexts:
         out = {name: np.empty(len(texts), dtype=np.int32) for name in self._native}
         for name, (function, strings) in self._native.items():
             if not strings.native.derive(function, texts.data, texts.offsets, FIRST, out[name]):
-                raise FeatureError("the kernels do not know this function", got=function, wanted="one of texts.cpp")
+                raise FeatureError("the kernels do not know this function", got=function, wanted="one of strings.cpp")
         left = np.flatnonzero(next(iter(out.values())) < 0) if out else np.zeros(0, dtype=np.int64)  # the same for all
         if len(left):
             rest = self._rest.of([texts[k] for k in left.tolist()])
