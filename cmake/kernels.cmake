@@ -18,7 +18,7 @@ if(BRIDLE_SANITIZE)
   if(BRIDLE_SANITIZE MATCHES "undefined")
     list(APPEND flags -fno-sanitize-recover=undefined)
   endif()
-  list(APPEND tier_flags -O1)  # checks in every inlined vector operation: more takes minutes to compile
+  list(APPEND flags -O1)  # checks in every inlined operation: more takes minutes to compile
 elseif(flags AND CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64|amd64|aarch64|arm64|ARM64")
   set(portable_flags -O2)  # every processor of these has a better tier, so that this one only serves to check the others
 endif()

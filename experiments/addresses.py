@@ -82,9 +82,9 @@ def usaddress_says(train: Fields, test: Fields) -> dict[str, list[list[str]]]:
     except ImportError:
         return {}
     seen, asked = ([peer.tokens2features(x["word"]) for x in part.X] for part in (train, test))
-    found = {"usaddress as released (its own training data)": [list(peer.TAGGER.tag(items)) for items in asked]}
+    result = {"usaddress as released (its own training data)": [list(peer.TAGGER.tag(items)) for items in asked]}
     same = crfsuite_on(seen, train.y, asked)
-    return found if same is None else {"CRFsuite, usaddress's features, same training data": same, **found}
+    return result if same is None else {"CRFsuite, usaddress's features, same training data": same, **result}
 
 
 class Addresses(Recipe):

@@ -74,9 +74,9 @@ def anystyle(run: Run, tokens: Tokens) -> Fields:
             raise FileError("not the number of a sequence", got=got, wanted=wanted, where=f"{listed}:{number}")
         if parts[0] == "good.xml":
             overlap.add(int(parts[1]))
-    found = references(run.file("citations-anystyle", "good.xml.gz"), tokens)
+    result = references(run.file("citations-anystyle", "good.xml.gz"), tokens)
     X, y = [], []
-    for k, (x, labels) in enumerate(zip(found.X, found.y, strict=True)):
+    for k, (x, labels) in enumerate(zip(result.X, result.y, strict=True)):
         kept = [t for t, label in enumerate(labels) if label != "citation-number"]
         if k not in overlap and kept:
             X.append({"word": [x["word"][t] for t in kept]})
@@ -120,7 +120,7 @@ class Citations(Recipe):
             "splits of Cora": f"{splits}, {size} references for training, seeds {run.seed} to {run.seed + splits - 1}",
             "features": f"the set `fields`; few features: {', '.join(FEW)}",
             "micro": "means weighted by the gold tokens of each label, so micro R should be A; in the paper it is not",
-            "references": {name: len(one) for name, one in (("Cora", cora["words"]), *tests["words"].items())},
+            "references": {name: len(item) for name, item in (("Cora", cora["words"]), *tests["words"].items())},
             "used of the other lists": "every 20th reference" if run.quick else "all",
             "held-out": "folds of the training references, for tau and the factor: " + ("2" if run.quick else "3"),
             "time limit": "0.2 s per reference in two stages",
@@ -136,8 +136,8 @@ class Citations(Recipe):
             train, test = cora.part(inside), cora.part(outside)
             taught = Taught.by(train, setting)
             trial(taught, tuned(train, setting), test, tally)
-            for name, found in peers_of(taught, train, test, setting.features).items():
-                peers.setdefault(name, []).extend(found)
+            for name, result in peers_of(taught, train, test, setting.features).items():
+                peers.setdefault(name, []).extend(result)
         add_tables(report, f"Cora, {said}", f"Table 3: Cora, {said}", tally, TABLE_3, peers)
         report.figures[f"Cora, {said}"] = tally.to_dict()
 

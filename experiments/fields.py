@@ -87,11 +87,11 @@ def shares(data: Fields, sizes: Sequence[int], seed: int) -> list[list[int]]:
     for k, x in enumerate(data.X):
         groups.setdefault(_key(x), []).append(k)
     order = list(groups.values())
-    made: list[list[int]] = [[] for _ in sizes]
+    built: list[list[int]] = [[] for _ in sizes]
     for g in np.random.default_rng(seed).permutation(len(order)).tolist():
-        room = [size - len(part) for size, part in zip(sizes, made, strict=True)]
-        made[room.index(max(room))] += order[g]
-    return [sorted(part) for part in made]
+        room = [size - len(part) for size, part in zip(sizes, built, strict=True)]
+        built[room.index(max(room))] += order[g]
+    return [sorted(part) for part in built]
 
 
 def figures(gold: Sequence[Sequence[str]], guessed: Sequence[Sequence[str]], names: Iterable[str]) -> Figures:
@@ -154,9 +154,9 @@ class Taught:
         decoder = self.model.decoder(rules, on_infeasible="relax", **options)
         batch, given = self.model.lattices(data.X), self.model.given(data.X, decoder)
         begin = time.perf_counter()
-        found = decoder.decode_batch(batch, given, threads=self.threads)
+        decodings = decoder.decode_batch(batch, given, threads=self.threads)
         seconds = time.perf_counter() - begin
-        return [one.labels for one in found], seconds, mean(one.optimal for one in found)
+        return [decoding.labels for decoding in decodings], seconds, mean(decoding.optimal for decoding in decodings)
 
     def broken(self, data: Fields, rules: Sequence[Rule], labellings: Sequence[Sequence[str]]) -> list[bool]:
         """Which labellings break a rule; nothing is said of those with labels that the rules cannot know."""
@@ -221,7 +221,7 @@ class Tally:
 
     def values(self, name: str, way: str, figure: str) -> list[float]:
         """A figure in each trial."""
-        return [one[figure] for one in self.found[name][way]]
+        return [item[figure] for item in self.found[name][way]]
 
     def mean(self, name: str, way: str, figure: str) -> float:
         """A figure, the mean of all trials."""
@@ -229,7 +229,7 @@ class Tally:
 
     def told(self, name: str, what: str) -> float:
         """Something else about a set of rules, the mean of all trials."""
-        return mean(one[what] for one in self.evidence[name])
+        return mean(item[what] for item in self.evidence[name])
 
     def gain(self, name: str, way: str, figure: str = "A") -> tuple[float, float]:
         """Points above plain Viterbi in the same trials, with the standard error: over trials, or of the only one."""
@@ -258,12 +258,12 @@ def trial(taught: Taught, chosen: Mapping[str, Mapping[str, float]], test: Field
             "hard": (hardened(rules), {}),
         }
         for way, (used, options) in ways.items():
-            found, seconds, proved = taught.decode(test, used, **options)
-            won = np.array(_right_tokens(test.y, found)) - before
+            result, seconds, proved = taught.decode(test, used, **options)
+            won = np.array(_right_tokens(test.y, result)) - before
             error = 100 * float(won.std()) * len(won) ** 0.5 / int(lengths.sum())
             values = {"seconds": seconds, "proved": 100 * proved, "error": error, "sequences": len(test)}
             values |= {"better": int((won > 0).sum()), "worse": int((won < 0).sum())}
-            tally.add(name, way, figures(test.y, found, names) | values)
+            tally.add(name, way, figures(test.y, result, names) | values)
         broken, gold_broken = taught.broken(test, rules, plain), taught.broken(test, rules, test.y)
         wrong = lengths - before
         reach = int(wrong[broken].sum()) / max(int(wrong.sum()), 1)
@@ -281,20 +281,20 @@ def trial(taught: Taught, chosen: Mapping[str, Mapping[str, float]], test: Field
 
 def peers_of(taught: Taught, train: Fields, test: Fields, features: str | Sequence[str]) -> dict[str, list[Figures]]:
     """CRFsuite beside the model; nothing if it is not installed."""
-    found = crfsuite(train, test, features)
-    return {} if found is None else {"CRFsuite, same features": [figures(test.y, found, taught.names())]}
+    result = crfsuite(train, test, features)
+    return {} if result is None else {"CRFsuite, same features": [figures(test.y, result, taught.names())]}
 
 
 def crfsuite(train: Fields, test: Fields, features: str | Sequence[str]) -> list[list[str]] | None:
     """What CRFsuite says with the same features and the same L2; None if it is not installed."""
-    made = features_of(features)
+    built = features_of(features)
 
     def strings(encoded: Encoded) -> list[list[list[str]]]:
-        names = made.names()
+        names = built.names()
         rows = [[names[i] for i in encoded.attrs[a:b].tolist()] for a, b in pairwise(encoded.indptr.tolist())]
         return [rows[a:b] for a, b in pairwise(encoded.offsets.tolist())]
 
-    return crfsuite_on(strings(made.fit(train.X)), train.y, strings(made.encode(test.X)))
+    return crfsuite_on(strings(built.fit(train.X)), train.y, strings(built.encode(test.X)))
 
 
 def crfsuite_on(train: Sequence[Any], y: Sequence[Sequence[str]], test: Sequence[Any]) -> list[list[str]] | None:

@@ -28,8 +28,8 @@ def paper_table(
         cells = _cells([tally.mean(name, "two stages", figure) for figure in SHOWN], paper.get(name))
         rows.append(Row(name, cells, seen, note))
         unseen += [_why(tally, name)] if seen is False else []
-    for name, found in peers.items():
-        means = [sum(one[figure] for one in found) / len(found) for figure in SHOWN]
+    for name, result in peers.items():
+        means = [sum(item[figure] for item in result) / len(result) for figure in SHOWN]
         rows.append(Row(name, _cells(means, None), None, f"{means[6] - tally.mean(PLAIN, 'plain', 'A'):+.2f} points"))
     analysis = "\n\n".join(part for part in (_analysis(unseen, tally, paper), remark) if part)
     return Table(title, SHOWN, rows, CLAIM, analysis)
@@ -54,16 +54,16 @@ def judged(tally: Tally, name: str, paper: Paper) -> tuple[bool | None, str]:
 
 
 def _why(tally: Tally, name: str) -> str:
-    told = {what: tally.told(name, what) for what in tally.evidence[name][0]}
-    if not told["rules"]:
+    output = {what: tally.told(name, what) for what in tally.evidence[name][0]}
+    if not output["rules"]:
         return (
             f"- {name}: no rule of this kind was found. It would have to hold in 95 % of the training sequences; rules "
             "of State Change need marks among the tokens besides."
         )
     return (
-        f"- {name}: {told['rules']:.0f} rule(s); gold itself breaks one in {told['gold breaks']:.1f} % of the test "
-        f"sequences, Viterbi's labels do in {told['plain breaks']:.1f} %, and these sequences hold "
-        f"{told['reach']:.0f} % of the wrong tokens: no decoder with these rules can correct the others. "
+        f"- {name}: {output['rules']:.0f} rule(s); gold itself breaks one in {output['gold breaks']:.1f} % of the test "
+        f"sequences, Viterbi's labels do in {output['plain breaks']:.1f} %, and these sequences hold "
+        f"{output['reach']:.0f} % of the wrong tokens: no decoder with these rules can correct the others. "
         f"{tally.mean(name, 'two stages', 'better'):.0f} sequences got better, "
         f"{tally.mean(name, 'two stages', 'worse'):.0f} worse."
     )
@@ -95,8 +95,8 @@ def ways_table(title: str, tally: Tally) -> Table:
     plain = tally.mean(PLAIN, "plain", "A")
     rows = [Row(PLAIN, [Cell(None)] * 4 + [Cell(plain)] * len(WAYS) + [Cell(None)] * 3)]
     for name in tally.evidence:
-        told = [Cell(tally.told(name, what), digits=1) for what in ("rules", "gold breaks", "plain breaks", "reach")]
-        found = [Cell(tally.mean(name, way, "A")) for way in WAYS]
+        output = [Cell(tally.told(name, what), digits=1) for what in ("rules", "gold breaks", "plain breaks", "reach")]
+        result = [Cell(tally.mean(name, way, "A")) for way in WAYS]
         size = tally.mean(name, "search", "sequences")
         times = [Cell(1000 * tally.mean(name, way, "seconds") / size, digits=3) for way in ("two stages", "search")]
         gains = {way: tally.gain(name, way) for way in WAYS}
@@ -104,7 +104,7 @@ def ways_table(title: str, tally: Tally) -> Table:
         note = f"best: {best}, A {gains[best][0]:+.2f} ± {gains[best][1]:.2f}"
         seen = gains["two stages"][0] > 0 and gains["search"][0] > 0 if name in (ALL, EVERY) else None
         proved = Cell(tally.mean(name, "two stages", "proved"), digits=1)
-        rows.append(Row(name, [*told, *found, *times, proved], seen, note))
+        rows.append(Row(name, [*output, *result, *times, proved], seen, note))
     claim = "all constraints together beat Viterbi. (Seen: in two stages and in one search with the same penalties.)"
     return Table(title, columns, rows, claim, "\n".join(_why(tally, row.name) for row in rows if row.seen is False))
 

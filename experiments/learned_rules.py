@@ -53,7 +53,7 @@ class Trials:
 
     def mean(self, way: str, figure: str = "exact") -> float:
         """In percent, over all splits."""
-        return 100 * mean(one[figure] for one in self.shares[way])
+        return 100 * mean(item[figure] for item in self.shares[way])
 
     def gain(self, way: str) -> Comparison:
         """Over plain, in sequences all right."""
@@ -70,36 +70,37 @@ class LearnedRules(Recipe):
     def run(self, run: Run) -> Report:
         """Measure all data sets, one after the other."""
         chosen = SETS[:1] + SETS[3:4] if run.quick else SETS
-        return self.report(run, {one.name: self.measure(run, one) for one in chosen})
+        return self.report(run, {item.name: self.measure(run, item) for item in chosen})
 
-    def measure(self, run: Run, one: DataSet) -> Trials:
+    def measure(self, run: Run, item: DataSet) -> Trials:
         """All splits of one data set."""
         trials = Trials()
         for k in range(splits := _splits(run)):
-            run.say(f"{one.name}: split {k + 1} of {splits}")
-            train, test = one.split(run, run.seed + k)
-            _trial(run, one, train, test, trials, run.seed + k)
+            run.say(f"{item.name}: split {k + 1} of {splits}")
+            train, test = item.split(run, run.seed + k)
+            _trial(run, item, train, test, trials, run.seed + k)
             if len(train) <= SMALL:
-                _compare_strengths(run, one, train, test, trials)
+                _compare_strengths(run, item, train, test, trials)
         return trials
 
-    def report(self, run: Run, found: dict[str, Trials]) -> Report:
+    def report(self, run: Run, result: dict[str, Trials]) -> Report:
         """The tables."""
         report = Report(self.name, self.title)
-        report.tables = [_table(found), _verdict(found), _chosen(found), _strengths(found)]
-        ticks = list(found)
-        series = {way: [found[name].mean(way) - found[name].mean(PLAIN) for name in ticks] for way in WAYS[1:]}
+        report.tables = [_table(result), _verdict(result), _chosen(result), _strengths(result)]
+        ticks = list(result)
+        series = {way: [result[name].mean(way) - result[name].mean(PLAIN) for name in ticks] for way in WAYS[1:]}
         report.charts.append(Chart("Sequences all right, against no rules", ticks, series, label="points"))
         here = simd()
         report.settings = {
             "splits": f"{_splits(run)}, seeds {run.seed} to {run.seed + _splits(run) - 1}",
             "model": "CRF, c1 and c2 by cross-validation, 100 iterations at most",
-            "sequences for training and testing": {name: trials.sizes for name, trials in found.items()},
+            "sequences for training and testing": {name: trials.sizes for name, trials in result.items()},
             "written rules": "by hand, not adjusted to any result; `experiments/learned_rules_data.py` has them",
             "processor": f"{here.processor}, tier {here.tier}; times are those of a busy machine",
         }
         report.figures = {
-            name: {"figures": trials.shares, "told": trials.told, "grid": trials.grid} for name, trials in found.items()
+            name: {"figures": trials.shares, "told": trials.told, "grid": trials.grid}
+            for name, trials in result.items()
         }
         return report
 
@@ -108,19 +109,19 @@ def _splits(run: Run) -> int:
     return 1 if run.quick else 5
 
 
-def _trial(run: Run, one: DataSet, train: Fields, test: Fields, trials: Trials, seed: int) -> None:
+def _trial(run: Run, item: DataSet, train: Fields, test: Fields, trials: Trials, seed: int) -> None:
     """One split: the model, then all ways."""
     begun = time.perf_counter()
-    model = CRF(features=one.features, seed=seed, threads=run.threads).fit(train.X, train.y)
+    model = CRF(features=item.features, seed=seed, threads=run.threads).fit(train.X, train.y)
     trained = time.perf_counter()
     relative = fit_rules(model, train.X, train.y, seed=seed, threads=run.threads)
     learned = time.perf_counter()
-    tuned = tune_rules(model, one.rules(train), train.X, train.y, seed=seed, threads=run.threads)
+    tuned = tune_rules(model, item.rules(train), train.X, train.y, seed=seed, threads=run.threads)
     ways: dict[str, Sequence[Rule]] = {
         PLAIN: [],
         COUNTS: RelationalRules(scheme=model.labels_.scheme, seed=seed).fit(train.X, train.y).rules_,
         RELATIVE: relative.rules,
-        WRITTEN: one.rules(train),
+        WRITTEN: item.rules(train),
         TUNED: tuned.rules,
     }
     for way, rules in ways.items():
@@ -140,15 +141,15 @@ def _trial(run: Run, one: DataSet, train: Fields, test: Fields, trials: Trials, 
 
 def _scores(model: CRF, test: Fields, rules: Sequence[Rule] = ()) -> SequenceScores:
     """Labels of the test that the model does not know are never right."""
-    found = model.decode(test.X, model.decoder(rules, on_infeasible="relax", max_states=10_000), threads=model.threads)
+    result = model.decode(test.X, model.decoder(rules, on_infeasible="relax", max_states=10_000), threads=model.threads)
     strange = sorted(set(chain.from_iterable(test.y)).difference(model.labels_))
     labels = Labels([*model.labels_, *strange], model.labels_.scheme)
-    return SequenceScores.of(labels, labels.ids(list(chain.from_iterable(test.y))), found.ids, found.offsets)
+    return SequenceScores.of(labels, labels.ids(list(chain.from_iterable(test.y))), result.ids, result.offsets)
 
 
-def _compare_strengths(run: Run, one: DataSet, train: Fields, test: Fields, trials: Trials) -> None:
+def _compare_strengths(run: Run, item: DataSet, train: Fields, test: Fields, trials: Trials) -> None:
     for c2 in GRID:
-        model = CRF(features=one.features, c1=0.0, c2=c2, threads=run.threads).fit(train.X, train.y)
+        model = CRF(features=item.features, c1=0.0, c2=c2, threads=run.threads).fit(train.X, train.y)
         trials.grid.setdefault(f"{c2:g}", []).append(100 * _scores(model, test).to_dict()["exact"])
     trials.grid.setdefault("auto", []).append(100 * trials.shares[PLAIN][-1]["exact"])
 
@@ -156,20 +157,20 @@ def _compare_strengths(run: Run, one: DataSet, train: Fields, test: Fields, tria
 # ---- tables ---------------------------------------------------------------------------------------------------------
 
 
-def _table(found: dict[str, Trials]) -> Table:
+def _table(result: dict[str, Trials]) -> Table:
     columns = [f"{way}: {figure}" for figure in ("all right", "F1", "tokens") for way in WAYS]
     rows = [
         Row(name, [Cell(trials.mean(way, figure)) for figure in FIGURES for way in WAYS])
-        for name, trials in found.items()
+        for name, trials in result.items()
     ]
     return Table("Sequences all right, F1 of segments, tokens right, in percent", columns, rows)
 
 
-def _verdict(found: dict[str, Trials]) -> Table:
+def _verdict(result: dict[str, Trials]) -> Table:
     """Gains in sequences all right over plain, with intervals; what relative rules keep of the best gain."""
     columns = [*(f"{way}, gain (95 % interval, p)" for way in WAYS[1:]), "kept of the best gain"]
     rows, kept, better, worse = [], [], [], []
-    for name, trials in found.items():
+    for name, trials in result.items():
         gains = {way: trials.gain(way) for way in WAYS[1:]}
         best, own = max(gain.gain for gain in gains.values()), gains[RELATIVE]
         share = own.gain / best if best > 0 else None
@@ -178,10 +179,10 @@ def _verdict(found: dict[str, Trials]) -> Table:
         worse += [name] if own.gain < 0 and own.p < 0.05 else []
         cells = [Cell(_told(gain)) for gain in gains.values()]
         rows.append(Row(name, [*cells, Cell(None if share is None else f"{share:.0%}")]))
-    total = sum(max(trials.gain(way).gain for way in WAYS[1:]) for trials in found.values())
-    own_total = sum(trials.gain(RELATIVE).gain for trials in found.values())
+    total = sum(max(trials.gain(way).gain for way in WAYS[1:]) for trials in result.values())
+    own_total = sum(trials.gain(RELATIVE).gain for trials in result.values())
     analysis = (
-        f"Rules priced against the model are significantly better than none on {len(better)} of {len(found)} data "
+        f"Rules priced against the model are significantly better than none on {len(better)} of {len(result)} data "
         f"sets, significantly worse on {len(worse)}. Of what the best way gains on each set they keep "
         f"{mean(kept) if kept else 0:.0%} (the mean of the last column), or "
         f"{own_total / total if total > 0 else 0:.0%} of all points together. Test sequences of different splits "
@@ -194,7 +195,7 @@ def _told(gain: Comparison) -> str:
     return f"{100 * gain.gain:+.2f} ({100 * gain.low:+.2f} to {100 * gain.high:+.2f}, {gain.p:.2g})"
 
 
-def _chosen(found: dict[str, Trials]) -> Table:
+def _chosen(result: dict[str, Trials]) -> Table:
     """How many rules, and did cross-fitting foresee what happened?"""
     columns = (
         "rules by counts",
@@ -206,32 +207,32 @@ def _chosen(found: dict[str, Trials]) -> Table:
         "seconds of learning",
     )
     rows = []
-    for name, trials in found.items():
-        told = trials.told
-        fitted = [one["cross-fitted"] for one in told]
-        foreseen = mean(100 * (one["relative"]["exact"] - one["plain"]["exact"]) * one["won"] for one in fitted)
+    for name, trials in result.items():
+        output = trials.told
+        fitted = [item["cross-fitted"] for item in output]
+        foreseen = mean(100 * (item["relative"]["exact"] - item["plain"]["exact"]) * item["won"] for item in fitted)
         cells = [
-            Cell(mean(one["rules"][COUNTS] for one in told), digits=1),
-            Cell(mean(one["rules"][RELATIVE] for one in told), digits=1),
-            Cell(f"{sum(one['won'] for one in fitted)} of {len(told)}"),
+            Cell(mean(item["rules"][COUNTS] for item in output), digits=1),
+            Cell(mean(item["rules"][RELATIVE] for item in output), digits=1),
+            Cell(f"{sum(item['won'] for item in fitted)} of {len(output)}"),
             Cell(foreseen),
             Cell(trials.mean(RELATIVE) - trials.mean(PLAIN)),
-            Cell(mean(one["seconds"]["training"] for one in told), digits=1),
-            Cell(mean(one["seconds"]["learning"] for one in told), digits=1),
+            Cell(mean(item["seconds"]["training"] for item in output), digits=1),
+            Cell(mean(item["seconds"]["learning"] for item in output), digits=1),
         ]
         rows.append(Row(name, cells))
     return Table("What was learned, and what cross-fitting foresaw", columns, rows)
 
 
-def _strengths(found: dict[str, Trials]) -> Table:
+def _strengths(result: dict[str, Trials]) -> Table:
     """Regularisation that was chosen against fixed values, in sequences all right."""
     columns = [f"c2 = {c2:g}" for c2 in GRID] + ["auto", "auto - the best of each split"]
     rows, all_of_them = [], []
-    for name, values in ((name, trials.grid) for name, trials in found.items() if trials.grid):
+    for name, values in ((name, trials.grid) for name, trials in result.items() if trials.grid):
         fixed = [values[f"{c2:g}"] for c2 in GRID]
-        gaps = [auto - max(one[k] for one in fixed) for k, auto in enumerate(values["auto"])]
+        gaps = [auto - max(item[k] for item in fixed) for k, auto in enumerate(values["auto"])]
         all_of_them += gaps
-        rows.append(Row(name, [Cell(mean(one)) for one in (*fixed, values["auto"], gaps)]))
+        rows.append(Row(name, [Cell(mean(item)) for item in (*fixed, values["auto"], gaps)]))
     analysis = (
         f"On average {mean(all_of_them) if all_of_them else 0:+.2f} points against the best fixed value of each split, "
         "which nobody knows in advance."

@@ -186,8 +186,8 @@ def _chosen(run: Run, corpus: Corpus, train: Literal["open", "all"]) -> Choice:
         assert tagger.rules_ is not None
         tried[settings] = 100 * tagger.score(*corpus.dev), tagger.rules_.decide(corpus.dev[0]).share
     enough = max(accuracy for accuracy, _ in tried.values()) - NEAR / 2
-    best = max((found for found in tried if tried[found][0] >= enough), key=lambda found: tried[found][1])
-    return Choice(*best, {str(found): result for found, result in tried.items()})
+    best = max((result for result in tried if tried[result][0] >= enough), key=lambda result: tried[result][1])
+    return Choice(*best, {str(results): result for results, result in tried.items()})
 
 
 def _flat(ys: Sequence[Sequence[str]]) -> npt.NDArray[np.str_]:
@@ -212,15 +212,15 @@ def _evidence(taggers: dict[str, ConstrainedTagger], corpus: Corpus) -> dict[str
 
 
 def _table_6(corpus: Corpus) -> Table:
-    found = {}
+    result = {}
     for contexts in PAPER_6:
         rules = DeterministicRules(contexts=contexts).fit(*corpus.train)  # type: ignore[arg-type]
         counts = rules.score(*corpus.dev)
-        found[contexts] = (counts.precision, counts.recall, counts.f1, rules.n_rules_)
+        result[contexts] = (counts.precision, counts.recall, counts.f1, rules.n_rules_)
     seen = {
-        "bigram": found["bigram"][1] > found["trigram"][1],
-        "trigram": found["trigram"][0] >= found["bigram"][0],
-        "both": found["both"][1] > found["bigram"][1] and found["both"][0] >= found["bigram"][0] - 0.005,
+        "bigram": result["bigram"][1] > result["trigram"][1],
+        "trigram": result["trigram"][0] >= result["bigram"][0],
+        "both": result["both"][1] > result["bigram"][1] and result["both"][0] >= result["bigram"][0] - 0.005,
     }
     rows = [
         Row(
@@ -228,7 +228,7 @@ def _table_6(corpus: Corpus) -> Table:
             [*(Cell(a, b, 3) for a, b in zip(ours[:3], PAPER_6[contexts], strict=True)), Cell(ours[3])],
             seen[contexts],
         )
-        for contexts, ours in found.items()
+        for contexts, ours in result.items()
     ]
     grown = []
     for part in (4, 2):
@@ -241,7 +241,7 @@ def _table_6(corpus: Corpus) -> Table:
         rows,
         "trigrams are the most precise, bigrams decide more, both together the most, with little loss of precision.",
         f"How much is decided depends on the size of the training data: with a quarter, a half and all of {tokens:,} "
-        f"tokens the recall of both is {grown[0]:.3f}, {grown[1]:.3f} and {found['both'][1]:.3f}. The paper's rules "
+        f"tokens the recall of both is {grown[0]:.3f}, {grown[1]:.3f} and {result['both'][1]:.3f}. The paper's rules "
         "were learned from sections 0-18 of the Wall Street Journal.",
     )
 
@@ -262,16 +262,16 @@ def _accuracy(
     raw = measured["raw"]
     rows = []
     for name, by in measured.items():
-        one, five = by[1].accuracy, by[5].accuracy
+        item, five = by[1].accuracy, by[5].accuracy
         paper = PAPER_9.get(name, ((None, None), ()))[0]
         if name == "raw":
-            seen, note = one < five, f"the narrow beam costs {five - one:.2f}"
+            seen, note = item < five, f"the narrow beam costs {five - item:.2f}"
         else:
-            seen = one > raw[1].accuracy and five >= raw[5].accuracy - NEAR
-            note = f"against raw {one - raw[1].accuracy:+.2f} and {five - raw[5].accuracy:+.2f}"
+            seen = item > raw[1].accuracy and five >= raw[5].accuracy - NEAR
+            note = f"against raw {item - raw[1].accuracy:+.2f} and {five - raw[5].accuracy:+.2f}"
         if name in chosen:
             note += "; " + ", ".join(f"{key} {value}" for key, value in chosen[name].settings.items())
-        rows.append(Row(name, [Cell(one, paper[0]), Cell(five, paper[1])], seen, note))
+        rows.append(Row(name, [Cell(item, paper[0]), Cell(five, paper[1])], seen, note))
     return Table(
         f"Table 9, {corpus.name}, test: accuracy in percent",
         ["beam 1", "beam 5"],
@@ -291,7 +291,7 @@ def _speed(corpus: Corpus, measured: dict[str, dict[int, Measured]], share: floa
     rows = []
     for name, by in measured.items():
         paper = PAPER_9.get(name, ((), (None, None)))[1]
-        whole = {width: base.whole / found.whole for width, found in by.items()}
+        whole = {width: base.whole / result.whole for width, result in by.items()}
         after = (base.encode + base.search) / (by[5].encode + by[5].search)
         cells = [Cell(whole[1], paper[0]), Cell(whole[5], paper[1]), Cell(after), Cell(base.search / by[5].search)]
         rows.append(Row(name, cells, whole[1] > 1 if name == "raw" else whole[5] >= 5))

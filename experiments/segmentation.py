@@ -106,19 +106,21 @@ def _corpus(run: Run, corpus: Corpus, report: Report) -> None:
     rules, table_8 = _rules(run, corpus)
     report.tables.append(table_8)
     judge = Judge.of(corpus.test, corpus.train)
-    found, model = _characters(run, corpus, judge)
+    result, model = _characters(run, corpus, judge)
     names = list(model.labels_.names)
     tables = _tables(model, corpus.test, names)
     run.say(f"{corpus.name}: word counts")
-    found["word lattice with word counts"] = judge(_with_counts(run, corpus, model, tables))
-    report.tables.append(_table_10(corpus, found))
-    report.charts.append(Chart(f"F of words, {corpus.name}, test", list(found), {"F": [f.f1 for f in found.values()]}))
+    result["word lattice with word counts"] = judge(_with_counts(run, corpus, model, tables))
+    report.tables.append(_table_10(corpus, result))
+    report.charts.append(
+        Chart(f"F of words, {corpus.name}, test", list(result), {"F": [f.f1 for f in result.values()]})
+    )
     decided = rules.decide(characters(corpus.test), threads=run.threads)
     table, figures = table_11(run, corpus.name, lambda words: judge(words).f1, tables, decided)
     report.tables.append(table)
     report.figures[corpus.name] = figures
     if corpus.name == "cws-pku":
-        report.tables.append(_peers(run, corpus, judge, found))
+        report.tables.append(_peers(run, corpus, judge, result))
 
 
 # ---- Table 8 --------------------------------------------------------------------------------------------------------
@@ -160,15 +162,15 @@ def _characters(run: Run, corpus: Corpus, judge: Judge) -> tuple[dict[str, Found
     pairs = CRF("perceptron", features="characters", iterations=_iterations(run), **shared).fit(X, y)
     run.say(f"{corpus.name}: characters, training with the lattice")
     own = CRF("ibt", features=alone, rules=[well_formed()], iterations=ROUNDS, **shared).fit(X, y)
-    found = {
+    result = {
         ALONE: judge.labels(plain.predict(test)),
         "Viterbi, with label pairs": judge.labels(pairs.predict(test)),
     }
     on_dev, of_dev = {}, [labels_of(s, "BMES") for s in corpus.dev]
     for name, model in ((SUMMED, plain), (OWN, own)):
-        found[name] = judge(_decoded(_tables(model, corpus.test, list(model.labels_.names)), run.threads))
+        result[name] = judge(_decoded(_tables(model, corpus.test, list(model.labels_.names)), run.threads))
         on_dev[name] = score(of_dev, model.predict(dev, [well_formed()]), "BMES").segments.f1
-    return found, plain if on_dev[SUMMED] >= on_dev[OWN] else own
+    return result, plain if on_dev[SUMMED] >= on_dev[OWN] else own
 
 
 def _longest(corpus: Corpus) -> int:
@@ -200,18 +202,18 @@ def _with_counts(run: Run, corpus: Corpus, model: CRF, tables: Sequence[Floats])
     return _decoded(added, run.threads)
 
 
-def _table_10(corpus: Corpus, found: dict[str, Found]) -> Table:
+def _table_10(corpus: Corpus, result: dict[str, Found]) -> Table:
     paper = {ALONE: VITERBI, SUMMED: ILP, OWN: ILP, "word lattice with word counts": COUNTS}
-    base, words = found[ALONE].f1, max(found[SUMMED].f1, found[OWN].f1)
+    base, words = result[ALONE].f1, max(result[SUMMED].f1, result[OWN].f1)
     rows = []
-    for name, f in found.items():
+    for name, f in result.items():
         seen, note = None, f"{100 * (f.f1 - base):+.2f}"
         if name in (SUMMED, OWN):
             seen = f.f1 > base
         elif name not in (ALONE, "Viterbi, with label pairs"):
             seen, note = f.f1 > words, f"{100 * (f.f1 - words):+.2f} against the better word lattice"
         rows.append(Row(name, f.cells(paper.get(name, (None, None, None))), seen, "" if name == ALONE else note))
-    pairs = found["Viterbi, with label pairs"].f1
+    pairs = result["Viterbi, with label pairs"].f1
     return Table(
         f"Table 10, {corpus.name}, test: words",
         ["precision", "recall", "F", "OOV recall"],
@@ -226,9 +228,9 @@ def _table_10(corpus: Corpus, found: dict[str, Found]) -> Table:
 # ---- peers ----------------------------------------------------------------------------------------------------------
 
 
-def _peers(run: Run, corpus: Corpus, judge: Judge, found: dict[str, Found]) -> Table:
-    best = max(found, key=lambda name: found[name].f1)
-    rows, missing = [Row(f"Bridle, {best}", found[best].cells())], []
+def _peers(run: Run, corpus: Corpus, judge: Judge, result: dict[str, Found]) -> Table:
+    best = max(result, key=lambda name: result[name].f1)
+    rows, missing = [Row(f"Bridle, {best}", result[best].cells())], []
     for name, make in (("jieba", _jieba), ("pkuseg", _pkuseg)):
         run.say(f"{corpus.name}: {name}")
         try:

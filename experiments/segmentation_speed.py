@@ -40,25 +40,25 @@ def table_11(
 ) -> tuple[Table, dict[str, Any]]:
     """The table of a corpus, and what was measured. tables: scores of all words; decided: labels I and B by rules."""
     sample = _sample(run, [len(table) for table in tables])
-    found = {}
+    result = {}
     for kind, lattices in _kinds(tables, decided):
         run.say(f"{name}: {kind}, native on all, ILP on {sum(map(len, sample))} sentences")
-        found[kind] = _measured(lattices, sample, f1)
+        result[kind] = _measured(lattices, sample, f1)
     n_characters = sum(len(tables[k]) for part in sample for k in part)
-    gap = max(m.gap for m in found.values())
+    gap = max(m.gap for m in result.values())
     return Table(
         f"Table 11, {name}, test: size and speed",
         COLUMNS,
-        [_row(found, kind, solver, n_characters) for solver in SOLVERS for kind in found],
+        [_row(result, kind, solver, n_characters) for solver in SOLVERS for kind in result],
         "with learned rules about IB the ILP is 107 times as fast, at no loss (wanted: 50; at most 0.2 of F).",
         f"ILP: HiGHS on {sum(map(len, sample))} random sentences; there its scores and the native decoder's "
         f"differ by at most {gap:.1g}. Times are processor times of decoding, building the programs included, the best "
         f"of three. In all rows alike, programs of several sentences are solved as one up to {ilp.JOINED:,} words, "
-        "which shares the fixed cost of a call. The paper's solver was GLPK. " + _why(found, sample),
+        "which shares the fixed cost of a call. The paper's solver was GLPK. " + _why(result, sample),
     ), {
         "ILP and native differ by at most": gap,
         "sample": [len(part) for part in sample],
-        "ILP seconds": {kind: m.seconds for kind, m in found.items()},
+        "ILP seconds": {kind: m.seconds for kind, m in result.items()},
     }
 
 
@@ -106,9 +106,9 @@ def _timed(work: Callable[[Lattices], T], lattices: Lattices, times: int) -> tup
     best = float("inf")
     for _ in range(times):
         begun = time.process_time()
-        found = work(lattices)
+        result = work(lattices)
         best = min(best, time.process_time() - begun)
-    return found, best
+    return result, best
 
 
 def _ilp(lattices: Lattices) -> list[float]:
@@ -131,8 +131,8 @@ SOLVERS: dict[str, Callable[[Lattices], list[float]]] = {OURS: _ilp, PRESOLVED: 
 # ---- telling --------------------------------------------------------------------------------------------------------
 
 
-def _row(found: dict[str, Measured], kind: str, solver: str, n_characters: int) -> Row:
-    m, raw = found[kind], found[RAW]
+def _row(result: dict[str, Measured], kind: str, solver: str, n_characters: int) -> Row:
+    m, raw = result[kind], result[RAW]
     seconds, raw_seconds = sum(m.seconds[solver]), sum(raw.seconds[solver])
     speed, ratio = n_characters / seconds, raw_seconds / seconds
     cells = [Cell(None), Cell(None), Cell(speed, None, 0), Cell(ratio, None, 1), Cell(None), Cell(None)]
@@ -151,9 +151,9 @@ def _row(found: dict[str, Measured], kind: str, solver: str, n_characters: int) 
     return Row(kind + solver, cells, ratio >= 50 and m.f1 >= raw.f1 - 0.002, f"F {100 * (m.f1 - raw.f1):+.2f}")
 
 
-def _why(found: dict[str, Measured], sample: Sequence[Sequence[int]]) -> str:
+def _why(result: dict[str, Measured], sample: Sequence[Sequence[int]]) -> str:
     """What the ratio depends on: the size of a sentence, and how well the raw program is solved."""
-    raw, small = found[RAW].seconds, found[RULES].seconds
+    raw, small = result[RAW].seconds, result[RULES].seconds
     text = []
     for name, part, a, b in zip(("at most", "more than"), sample, raw[OURS], small[OURS], strict=True):
         if part:

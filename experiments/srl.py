@@ -89,32 +89,32 @@ class SemanticRoles(Recipe):
         roles, gold = Part.of(train).roles, Part.of(test)
         rules = five_rules(roles)
         seen, unseen = Part.of(train).knowing(roles), gold.knowing(roles)
-        found: dict[str, Trained] = {}
+        result: dict[str, Trained] = {}
         for name, model in _learners(run, rules).items():
             run.say(f"{name}: training on {len(train):,} propositions")
-            found[name] = _trained(model, rules, seen, unseen)
-            run.say(f"{name}: {found[name].seconds:.1f} s, F1 {found[name].f1(0):.2f} to {found[name].f1(5):.2f}")
+            result[name] = _trained(model, rules, seen, unseen)
+            run.say(f"{name}: {result[name].seconds:.1f} s, F1 {result[name].f1(0):.2f} to {result[name].f1(5):.2f}")
         report = Report(self.name, self.title)
         report.tables += [
-            _table_1(found),
-            _table_2(found),
-            _table_3(found, run),
-            _local_against_global(found),
-            _curve_table(_curve(run, rules, seen, unseen, found), len(train), found[IBT].f1(0)),
-            _evidence_table(found, gold),
+            _table_1(result),
+            _table_2(result),
+            _table_3(result, run),
+            _local_against_global(result),
+            _curve_table(_curve(run, rules, seen, unseen, result), len(train), result[IBT].f1(0)),
+            _evidence_table(result, gold),
         ]
-        decoding_tables(run, report, found["VP"].model, seen, Part.of(dev), test)
-        series = {name: [one.f1(k) for k in range(len(STEPS))] for name, one in found.items() if name != IBT}
+        decoding_tables(run, report, result["VP"].model, seen, Part.of(dev), test)
+        series = {name: [item.f1(k) for k in range(len(STEPS))] for name, item in result.items() if name != IBT}
         report.charts.insert(0, Chart("F1 as rules are added", STEPS, series, kind="lines", label="F1"))
         report.settings = _settings(run, train, test)
         report.figures["learners"] = {
             name: {
-                "settings": repr(one.model),
-                "seconds": one.seconds,
-                "weights": one.model.n_weights_,
-                "steps": dict(zip(STEPS, (c.to_dict() for c in one.counts), strict=True)),
+                "settings": repr(item.model),
+                "seconds": item.seconds,
+                "weights": item.model.n_weights_,
+                "steps": dict(zip(STEPS, (c.to_dict() for c in item.counts), strict=True)),
             }
-            for name, one in found.items()
+            for name, item in result.items()
         }
         return report
 
@@ -163,32 +163,32 @@ def _trained(
 # ---- tables ---------------------------------------------------------------------------------------------------------
 
 
-def _effects(found: dict[str, Trained], names: Sequence[str], step: int) -> tuple[bool, str]:
+def _effects(result: dict[str, Trained], names: Sequence[str], step: int) -> tuple[bool, str]:
     """Does the rule of this step do to each learner what it did in the paper?"""
-    pairs = [(name, found[name].lift(step), PAPER_F1[name][step] - PAPER_F1[name][step - 1]) for name in names]
+    pairs = [(name, result[name].lift(step), PAPER_F1[name][step] - PAPER_F1[name][step - 1]) for name in names]
     note = ", ".join(f"{name} {ours:+.2f} ({paper:+.2f})" for name, ours, paper in pairs)
     return all(sized(ours, paper, slack=0.3) for _, ours, paper in pairs), note
 
 
-def _total(found: dict[str, Trained], names: Sequence[str], cells: Sequence[Cell]) -> Row:
-    lifts = [(found[name].f1(5) - found[name].f1(0), PAPER_F1[name][5] - PAPER_F1[name][0]) for name in names]
+def _total(result: dict[str, Trained], names: Sequence[str], cells: Sequence[Cell]) -> Row:
+    lifts = [(result[name].f1(5) - result[name].f1(0), PAPER_F1[name][5] - PAPER_F1[name][0]) for name in names]
     note = ", ".join(f"{name} {a:+.2f} ({b:+.2f})" for name, (a, b) in zip(names, lifts, strict=True))
     return Row("all rules against none", cells, all(sized(a, b) for a, b in lifts), note)
 
 
-def _table_1(found: dict[str, Trained]) -> Table:
+def _table_1(result: dict[str, Trained]) -> Table:
     rows = []
     for k, step in enumerate(STEPS):
         cells = [
             Cell(100 * value, paper)
             for name in GLOBAL
-            for value, paper in zip(_figures(found[name].counts[k]), PAPER_1[name][k], strict=True)
+            for value, paper in zip(_figures(result[name].counts[k]), PAPER_1[name][k], strict=True)
         ]
-        seen, note = _effects(found, GLOBAL, k) if k else (None, "")
+        seen, note = _effects(result, GLOBAL, k) if k else (None, "")
         rows.append(Row(step, cells, seen, note))
-    rows.append(_total(found, GLOBAL, [Cell(None)] * 6))
-    last = found[IBT].counts[5]
-    worse = found[IBT].f1(5) - found["CRF-D"].f1(5)
+    rows.append(_total(result, GLOBAL, [Cell(None)] * 6))
+    last = result[IBT].counts[5]
+    worse = result[IBT].f1(5) - result["CRF-D"].f1(5)
     rows.append(
         Row(
             "5 rules in training too (IBT)",
@@ -211,13 +211,13 @@ def _figures(counts: Counts) -> tuple[float, float, float]:
     return counts.recall, counts.precision, counts.f1
 
 
-def _table_2(found: dict[str, Trained]) -> Table:
+def _table_2(result: dict[str, Trained]) -> Table:
     rows = []
     for k, step in enumerate(STEPS):
-        cells = [Cell(found[name].f1(k), PAPER_2[name][k]) for name in LOCAL]
-        seen, note = _effects(found, LOCAL, k) if k else (None, "")
+        cells = [Cell(result[name].f1(k), PAPER_2[name][k]) for name in LOCAL]
+        seen, note = _effects(result, LOCAL, k) if k else (None, "")
         rows.append(Row(step, cells, seen, note))
-    rows.append(_total(found, LOCAL, [Cell(None)] * len(LOCAL)))
+    rows.append(_total(result, LOCAL, [Cell(None)] * len(LOCAL)))
     return Table(
         "Roth & Yih, Table 2: local learners, F1",
         ["voted perceptron", "voted winnow", "perceptron", "winnow"],
@@ -227,15 +227,15 @@ def _table_2(found: dict[str, Trained]) -> Table:
     )
 
 
-def _table_3(found: dict[str, Trained], run: Run) -> Table:
-    base = found["VP"].seconds
+def _table_3(result: dict[str, Trained], run: Run) -> Table:
+    base = result["VP"].seconds
     rows = []
     for name, hours in PAPER_3.items():
-        one, paper = found[name], hours / PAPER_3["VP"]
-        ratio = one.seconds / base
-        cells = [Cell(one.seconds, hours), Cell(ratio, paper, 1), Cell(one.model.progress_.iteration)]
+        item, paper = result[name], hours / PAPER_3["VP"]
+        ratio = item.seconds / base
+        cells = [Cell(item.seconds, hours), Cell(ratio, paper, 1), Cell(item.model.progress_.iteration)]
         rows.append(Row(name, cells, None if paper == 1 else sized(ratio - 1, paper - 1)))
-    per = {name: found[name].seconds / max(found[name].model.progress_.iteration, 1) for name in PAPER_3}
+    per = {name: result[name].seconds / max(result[name].model.progress_.iteration, 1) for name in PAPER_3}
     return Table(
         "Roth & Yih, Table 3: training",
         ["seconds (paper: hours)", "times VP", "iterations"],
@@ -243,7 +243,7 @@ def _table_3(found: dict[str, Trained], run: Run) -> Table:
         "global training takes 48 to 60 times as long as local training, with inference inside 181 times.",
         "Seconds per pass over the data, features included: "
         + ", ".join(f"{name} {seconds:.2f}" for name, seconds in per.items())
-        + f". With {len(found['VP'].model.labels_)} labels a native Viterbi pass costs little beside the scores of the "
+        + f". With {len(result['VP'].model.labels_)} labels a native Viterbi pass costs little beside the scores of "
         "features, which local and global learners both need; so CRF-D is about as fast as VP. "
         "CRF-ML takes longer because of its many passes, IBT because it searches under the rules for each sequence of "
         "each pass. "
@@ -251,9 +251,9 @@ def _table_3(found: dict[str, Trained], run: Run) -> Table:
     )
 
 
-def _local_against_global(found: dict[str, Trained]) -> Table:
+def _local_against_global(result: dict[str, Trained]) -> Table:
     def best(names: Sequence[str], step: int) -> tuple[str, float]:
-        return max(((name, found[name].f1(step)) for name in names), key=lambda pair: pair[1])
+        return max(((name, result[name].f1(step)) for name in names), key=lambda pair: pair[1])
 
     rows = []
     for title, step in (("no rules", 0), ("all rules", 5)):
@@ -264,11 +264,11 @@ def _local_against_global(found: dict[str, Trained]) -> Table:
         cells = [Cell(local[1], paper[0]), Cell(crf[1], paper[1]), Cell(gap, paper[0] - paper[1])]
         rows.append(Row(title, cells, seen, f"{local[0]} against {crf[0]}"))
     local = best(LOCAL, 5)
-    gap = local[1] - found[IBT].f1(5)
-    cells = [Cell(local[1], 74.49), Cell(found[IBT].f1(5), PAPER_IBT), Cell(gap, 74.49 - PAPER_IBT)]
+    gap = local[1] - result[IBT].f1(5)
+    cells = [Cell(local[1], 74.49), Cell(result[IBT].f1(5), PAPER_IBT), Cell(gap, 74.49 - PAPER_IBT)]
     rows.append(Row("all rules, in training too", cells, gap >= -1, f"{local[0]} against {IBT}"))
     least, most = (
-        pick([(found[name].f1(5) - found[name].f1(0), name) for name in names])
+        pick([(result[name].f1(5) - result[name].f1(0), name) for name in names])
         for pick, names in ((min, LOCAL), (max, GLOBAL))
     )
     cells = [Cell(least[0], 16.34), Cell(most[0], 5.48), Cell(least[0] - most[0], 10.86)]
@@ -286,7 +286,7 @@ def _local_against_global(found: dict[str, Trained]) -> Table:
 Curve = list[tuple[int, dict[str, float]]]
 
 
-def _curve(run: Run, rules: Sequence[Rule], seen: Part, unseen: Part, found: dict[str, Trained]) -> Curve:
+def _curve(run: Run, rules: Sequence[Rule], seen: Part, unseen: Part, result: dict[str, Trained]) -> Curve:
     """F1 with all rules of three learners on parts of the training data."""
     names = ("VP", "CRF-D", IBT)
     out: Curve = []
@@ -299,7 +299,7 @@ def _curve(run: Run, rules: Sequence[Rule], seen: Part, unseen: Part, found: dic
         models = _learners(run, its)
         f1 = {name: 100 * _trained(models[name], its, small, held, steps=[5]).counts[0].f1 for name in names}
         out.append((len(part.y), f1))
-    return [*out, (len(seen.y), {name: found[name].f1(5) for name in names})]
+    return [*out, (len(seen.y), {name: result[name].f1(5) for name in names})]
 
 
 def _curve_table(curve: Curve, full: int, alone: float) -> Table:
@@ -327,22 +327,22 @@ def _curve_table(curve: Curve, full: int, alone: float) -> Table:
     )
 
 
-def _evidence_table(found: dict[str, Trained], gold: Part) -> Table:
+def _evidence_table(result: dict[str, Trained], gold: Part) -> Table:
     """What each rule changes, and whether gold obeys it."""
     labels = Labels([OUTSIDE, *ROLES], scheme="IO")
     broken = (violations(five_rules(ROLES), gold.y, labels, gold.given) > 0).mean(axis=0)
     rows = []
-    made = right = changed = 0
+    extra = right = changed = 0
     for k, step in enumerate(RULES, start=1):
         cells = [Cell(100 * float(broken[k - 1]))]
         for name in ("CRF-D", "VP"):
-            one = found[name]
-            changed = sum(a != b for a, b in zip(one.guesses[k - 1], one.guesses[k], strict=True))
-            before, after = one.counts[k - 1], one.counts[k]
+            item = result[name]
+            changed = sum(a != b for a, b in zip(item.guesses[k - 1], item.guesses[k], strict=True))
+            before, after = item.counts[k - 1], item.counts[k]
             more, correct = after.guessed - before.guessed, after.correct - before.correct
             cells += [Cell(changed), Cell(f"{correct:+,}"), Cell(f"{more - correct:+,}")]
             if (name, k) == ("VP", 3):
-                made, right = more, correct
+                extra, right = more, correct
         rows.append(Row(step, cells))
     return Table(
         "What each rule does",
@@ -351,7 +351,7 @@ def _evidence_table(found: dict[str, Trained], gold: Part) -> Table:
         rows,
         analysis="Right and wrong: arguments more or fewer than with the rules before. 'At least one "
         "argument' makes one up wherever the learner finds none. Gold breaks it in "
-        f"{100 * float(broken[2]):.2f} % of the propositions, in 0.63 % of the paper's; of the {made:,} arguments that "
+        f"{100 * float(broken[2]):.2f} % of the propositions, in 0.63 % of the paper's; of the {extra:,} arguments that "
         f"it adds to VP's, {right:,} are right, so that recall is paid for with precision. 'Disallow arguments' has "
         f"little to do: it changes {changed:,} propositions of VP's. Features that join the verb with words and chunk "
         "paths know most of what the frames say.",
@@ -360,9 +360,9 @@ def _evidence_table(found: dict[str, Trained], gold: Part) -> Table:
 
 def _settings(run: Run, train: list[Proposition], test: list[Proposition]) -> dict[str, Any]:
     def size(some: list[Proposition]) -> str:
-        return f"{len(some):,} propositions, {sum(len(one.arguments) for one in some):,} core arguments"
+        return f"{len(some):,} propositions, {sum(len(item.arguments) for item in some):,} core arguments"
 
-    moved = sum(one.last_word != OUTSIDE for one in test) / max(len(test), 1)
+    moved = sum(item.last_word != OUTSIDE for item in test) / max(len(test), 1)
     return {
         "data": "srl-ewt (English Web Treebank with PropBank, split of UD; gold parses, chunks made from them), frames",
         "training": size(train),

@@ -187,7 +187,7 @@ def _arguments(source: Source, line: int, column: Sequence[str]) -> Iterator[tup
 
 def frames(path: Path) -> dict[str, frozenset[str]]:
     """The core arguments of each verb: all that one of its rolesets knows, since nobody tells the sense."""
-    found: dict[str, set[str]] = defaultdict(set)
+    result: dict[str, set[str]] = defaultdict(set)
     source = Source(path)
     try:
         for number, line in source.lines():
@@ -195,10 +195,10 @@ def frames(path: Path) -> dict[str, frozenset[str]]:
             if len(row) < 6:
                 raise source.error(number, "a wrong number of columns", got=len(row), wanted="8, cut by tabs")
             if number > 1:
-                found[verb_of(row[0])] |= set(row[5].split()) & set(ROLES)
+                result[verb_of(row[0])] |= set(row[5].split()) & set(ROLES)
     finally:
         source.close()
-    return {verb: frozenset(roles) for verb, roles in found.items()}
+    return {verb: frozenset(roles) for verb, roles in result.items()}
 
 
 def verb_of(roleset: str) -> str:
@@ -288,7 +288,7 @@ def _clause_path(verb: Sequence[Node], head: Sequence[Node]) -> str:
 
 def candidates(verb: Node, heads: Sequence[int]) -> list[Span]:
     """Xue & Palmer's candidates as spans of units, each once; single units say nothing, but are kept."""
-    found: dict[Span, None] = {}
+    result: dict[Span, None] = {}
     for node in verb.above():
         if node.parent is None:
             continue
@@ -297,11 +297,11 @@ def candidates(verb: Node, heads: Sequence[int]) -> list[Span]:
         for sister in sisters:
             if sister is node or (joined and sister.label[:2] == node.label[:2]):
                 continue  # what is coordinated with the verb is no argument of it
-            for one in (sister, *(sister.children if sister.label == "PP" else ())):
-                held = [u for u, t in enumerate(heads) if one.start <= t < one.end]
+            for item in (sister, *(sister.children if sister.label == "PP" else ())):
+                held = [u for u, t in enumerate(heads) if item.start <= t < item.end]
                 if held:
-                    found[held[0], held[-1] + 1] = None
-    return sorted(found)
+                    result[held[0], held[-1] + 1] = None
+    return sorted(result)
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,7 +315,7 @@ class Part:
     @classmethod
     def of(cls, some: Sequence[Proposition]) -> Part:
         """All of these."""
-        return cls([one.x for one in some], [one.y for one in some], [one.given for one in some])
+        return cls([item.x for item in some], [item.y for item in some], [item.given for item in some])
 
     @property
     def roles(self) -> list[str]:
@@ -335,10 +335,10 @@ class Part:
 
 def expressible(some: Sequence[Proposition]) -> float:
     """The share of the core arguments that begin and end where units do."""
-    starts_ends = [({a for a, _ in one.units}, {b for _, b in one.units}) for one in some]
+    starts_ends = [({a for a, _ in item.units}, {b for _, b in item.units}) for item in some]
     fits = [
         start in starts and end in ends
-        for one, (starts, ends) in zip(some, starts_ends, strict=True)
-        for _, start, end in one.arguments
+        for item, (starts, ends) in zip(some, starts_ends, strict=True)
+        for _, start, end in item.arguments
     ]
     return sum(fits) / max(len(fits), 1)

@@ -133,15 +133,15 @@ class _Race:
         """The same with soft rules, on scores as they are and on scores that are divided by a temperature."""
         self.temperature = temperature
         self.soft_labels = []
-        one = [
+        item = [
             soft if hard == self.rules[AT_LEAST] else hard
             for hard, soft in zip(self.rules.values(), rules, strict=True)
         ]
-        for some, divisor in ((rules, 1.0), (rules, temperature), (one, temperature)):
+        for some, divisor in ((rules, 1.0), (rules, temperature), (item, temperature)):
             cooler = Batch(self.every.unary / divisor, self.every.offsets)
             decoder = self.model.decoder(some, on_infeasible="relax")
-            found = decoder.decode_batch(cooler, self.unseen.given, threads=self.run.threads)
-            self.soft_labels.append([d.labels for d in found])
+            decodings = decoder.decode_batch(cooler, self.unseen.given, threads=self.run.threads)
+            self.soft_labels.append([d.labels for d in decodings])
         for how, divisor in (("soft", 1.0), ("soft, divided", temperature)):
             lattices = Batch(self.lattices.unary / divisor, self.lattices.offsets)
             for engine in (LazyIntersection(), Search()):
@@ -190,7 +190,7 @@ class _Race:
         search = self.found["search"]
         for name in ("ilp", "ilp, paper's rows", "product", "lazy_intersection"):
             other = self.found[name]
-            pairs = [(search[k], one) for k, one in enumerate(other)]
+            pairs = [(search[k], item) for k, item in enumerate(other)]
             same = sum(a.labels == b.labels for a, b in pairs)
             equal = sum(abs(a.score - b.score) <= 1e-6 * max(1.0, abs(a.score)) for a, b in pairs)
             cells = [Cell(len(pairs)), Cell(same), Cell(equal), Cell(sum(b.optimal for _, b in pairs))]
@@ -206,14 +206,14 @@ class _Race:
     def soft_table(self) -> Table:
         """Hard against soft."""
         hard, *soft = (score(self.unseen.y, y, scheme="IO").segments for y in (self.labels, *self.soft_labels))
-        gains = [100 * (one.f1 - hard.f1) for one in soft]
+        gains = [100 * (item.f1 - hard.f1) for item in soft]
         divided = f"scores divided by {self.temperature:.1f}"
         names = ("soft, scores as they are", f"soft, {divided}", f"only 'at least one argument' soft, {divided}")
         rows = [
             Row("hard", _percent(hard)),
             *(
-                Row(name, _percent(one), gain <= 0.3 if name.startswith("soft") else None, f"{gain:+.2f}")
-                for name, one, gain in zip(names, soft, gains, strict=True)
+                Row(name, _percent(item), gain <= 0.3 if name.startswith("soft") else None, f"{gain:+.2f}")
+                for name, item, gain in zip(names, soft, gains, strict=True)
             ),
         ]
         return Table(
@@ -327,8 +327,8 @@ class _Race:
     def figures(self) -> dict[str, Any]:
         """All that was measured."""
         integral = {
-            name: _mean(d.stats["lp_integral"] for d in found)
-            for name, found in self.found.items()
+            name: _mean(d.stats["lp_integral"] for d in result)
+            for name, result in self.found.items()
             if name.startswith("ilp")
         }
         return {
@@ -368,12 +368,12 @@ def _temperature(model: Tagger, dev: Part) -> float:
 
 def _table_1(race: _Race) -> Table:
     """F1 by argument."""
-    found = score(race.unseen.y, race.labels, scheme="IO")
-    by_type = {**found.by_type, "All": found.segments}
+    result = score(race.unseen.y, race.labels, scheme="IO")
+    by_type = {**result.by_type, "All": result.segments}
     rows = []
     for name, (count, paper) in TABLE_1.items():
-        one = by_type.get(name, Counts(0, 0, 0))
-        rows.append(Row(name, [Cell(one.gold, count), Cell(100 * one.f1, paper)]))
+        item = by_type.get(name, Counts(0, 0, 0))
+        rows.append(Row(name, [Cell(item.gold, count), Cell(100 * item.f1, paper)]))
     return Table("Tromble & Eisner, Table 1: voted perceptron under all rules", ["arguments", "F1"], rows)
 
 
@@ -386,7 +386,7 @@ def _table_5(test: Sequence[Proposition]) -> Table:
     for name in TABLE_3:
         ours, paper = broken[name] / max(len(test), 1), TABLE_5.get(name, 0.0)
         rows.append(Row(name, [Cell(broken[name]), Cell(ours, paper, 4)], _near(ours, paper)))
-    without = sum(not one.arguments for one in test)
+    without = sum(not item.arguments for item in test)
     return Table(
         "Tromble & Eisner, Table 5: rules that gold breaks",
         ["labellings", "share"],

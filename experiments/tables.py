@@ -93,8 +93,8 @@ class Report:
 
     def markdown(self) -> str:
         """The whole as one page. Figures in parentheses are the paper's."""
-        made = f"Made by `bridle reproduce {self.name}`. Figures in parentheses are the paper's."
-        lines = [f"# {self.title}", "", made, ""]
+        built = f"Made by `bridle reproduce {self.name}`. Figures in parentheses are the paper's."
+        lines = [f"# {self.title}", "", built, ""]
         for table in self.tables:
             lines += table.markdown()
         if self.charts:

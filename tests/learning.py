@@ -58,11 +58,11 @@ class Case:
     def slot(self) -> npt.NDArray[np.int64]:
         """(A, m) where the weight of an attribute and a label lies; -1: nowhere."""
         begin, m = self.layout.begin, self.layout.m
-        found = np.full((len(begin) - 1, m), -1)
+        result = np.full((len(begin) - 1, m), -1)
         for a, (low, high) in enumerate(itertools.pairwise(begin.tolist())):
             full = high - low == width_of(m)
-            found[a, np.arange(m) if full else self.layout.label[low:high]] = np.arange(low, low + m if full else high)
-        return found
+            result[a, np.arange(m) if full else self.layout.label[low:high]] = np.arange(low, low + m if full else high)
+        return result
 
     def entries(self, t: int) -> list[tuple[int, float]]:
         """Attributes of token t with their values."""

@@ -33,8 +33,8 @@ RULES = ["at most 1 segment of A", "B-A before I-A  [penalty 0.5]"]
 
 
 def listed(table: Any, name: str) -> list[Any]:
-    found: list[Any] = table.column(name).to_pylist()
-    return found
+    rows: list[Any] = table.column(name).to_pylist()
+    return rows
 
 
 def half(rows: list[Any]) -> list[Any]:
@@ -52,12 +52,12 @@ def test_answers_are_those_of_a_decoder(kind: str, rows: list[Any], before: list
     )
     lattices = [bridle.Lattice(np.array(row, dtype=np.float64).reshape(-1, M), PAIRWISE) for row in rows]
     wanted = bridle.Decoder(LABELS, RULES, on_infeasible="skip").decode_batch(lattices)
-    found = Decode(RULES, LABELS, pairwise=PAIRWISE, on_infeasible="skip", scores=True)(table)
-    assert listed(found, "status") == wanted.status.tolist()
-    assert listed(found, "labels") == [None if k in wanted.unanswered else x for k, x in enumerate(wanted.labels)]
-    for k, one in enumerate(wanted):
+    result = Decode(RULES, LABELS, pairwise=PAIRWISE, on_infeasible="skip", scores=True)(table)
+    assert listed(result, "status") == wanted.status.tolist()
+    assert listed(result, "labels") == [None if k in wanted.unanswered else x for k, x in enumerate(wanted.labels)]
+    for k, item in enumerate(wanted):
         if k not in wanted.unanswered:
-            assert listed(found, "score")[k] == pytest.approx(one.score)
+            assert listed(result, "score")[k] == pytest.approx(item.score)
 
 
 def test_scores_are_read_where_they_are() -> None:
@@ -86,10 +86,10 @@ def test_bad_rows_are_reported_by_row() -> None:
         [],
         good * 2,
     ]
-    found = Decode([], LABELS)(pa.table({"scores": pa.array(rows, pa.list_(pa.list_(pa.float64())))}))
-    assert listed(found, "labels") == [["B-A"], *[None] * 6, [], ["B-A", "B-A"]]
-    assert listed(found, "status") == ["optimal", *["error"] * 6, "optimal", "optimal"]
-    errors = listed(found, "error")
+    result = Decode([], LABELS)(pa.table({"scores": pa.array(rows, pa.list_(pa.list_(pa.float64())))}))
+    assert listed(result, "labels") == [["B-A"], *[None] * 6, [], ["B-A", "B-A"]]
+    assert listed(result, "status") == ["optimal", *["error"] * 6, "optimal", "optimal"]
+    errors = listed(result, "error")
     assert [error.split(";")[1] for error in errors[1:7]] == [
         " got null", " got nan", " got inf", " got 2 numbers", " got null", " got null"
     ]  # fmt: skip
@@ -110,12 +110,12 @@ def test_tokens_and_values_for_rules() -> None:
         }
     )
     decode = Decode(obeyed, LABELS, columns={"scores": "logits", "tokens": "words"})
-    found = decode(table)
-    assert listed(found, "labels") == [["B-A", "O"], ["O", "B-A"], None, None]
-    assert "the columns differ in length; got 1 in 'tokens'" in listed(found, "error")[2]
-    assert "given['no'] is missing" in listed(found, "error")[3]
+    result = decode(table)
+    assert listed(result, "labels") == [["B-A", "O"], ["O", "B-A"], None, None]
+    assert "the columns differ in length; got 1 in 'tokens'" in listed(result, "error")[2]
+    assert "given['no'] is missing" in listed(result, "error")[3]
     again = pickle.loads(pickle.dumps(decode))
-    assert again(table).equals(found) and "2 rules, 3 labels" in repr(again)
+    assert again(table).equals(result) and "2 rules, 3 labels" in repr(again)
     spans = Decode(
         obeyed[:1], LABELS, columns={"scores": "logits", "tokens": "words"}, output="spans", scores=True, k=2
     )

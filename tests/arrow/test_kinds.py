@@ -21,10 +21,10 @@ LENGTHS = [2, 0, None, 1]
 
 def lengths(table: Any) -> Any:
     """What a function of tables does: it adds columns, and drops the id and an old status."""
-    made = [pa.array(LENGTHS[: len(table)], pa.int64()), pa.array(["fine"] * len(table), pa.string())]
+    built = [pa.array(LENGTHS[: len(table)], pa.int64()), pa.array(["fine"] * len(table), pa.string())]
     kept = [field for field in table.schema if field.name not in ("id", "status")]
     schema = pa.schema([*kept, pa.field("n", pa.int64()), pa.field("status", pa.string())])
-    return type(table).from_arrays([*(table.column(field.name) for field in kept), *made], schema=schema)
+    return type(table).from_arrays([*(table.column(field.name) for field in kept), *built], schema=schema)
 
 
 ADDED = [{"n": n, "status": "fine"} for n in LENGTHS]
@@ -160,8 +160,8 @@ CELLS = st.none() | st.lists(st.none() | st.text(max_size=3), max_size=3) | st.i
 def test_no_cell_changes_its_meaning(cells: list[Any]) -> None:
     """A cell is as it was or null; nothing is split, joined or spelled otherwise."""
     table, back = as_table({"tokens": cells})
-    found = table.column("tokens").to_pylist()
-    assert all(new is None or (type(new) is type(old) and new == old) for new, old in zip(found, cells, strict=True))
+    rows = table.column("tokens").to_pylist()
+    assert all(new is None or (type(new) is type(old) and new == old) for new, old in zip(rows, cells, strict=True))
     assert back(table)["tokens"] is cells
 
 

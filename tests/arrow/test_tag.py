@@ -32,8 +32,8 @@ ROWS = [["Ada", "met", "Zed"], [], ["and", "Bob", "Smith"], ["x"]]
 
 
 def listed(table: Any, name: str) -> list[Any]:
-    found: list[Any] = table.column(name).to_pylist()
-    return found
+    rows: list[Any] = table.column(name).to_pylist()
+    return rows
 
 
 # ---- the same answers ----------------------------------------------------------------------------------------------
@@ -48,10 +48,10 @@ def test_labels_are_those_of_lists(rows: list[list[str]], size: int, threads: in
     table = pa.table({"tokens": column})
     for obeyed in ([], RULES):
         wanted = MODEL.decode(rows, MODEL.decoder(obeyed, on_infeasible="relax"))
-        found = Tag(MODEL, obeyed, threads=threads, scores=size == 1)(table)
-        assert found.num_rows == len(rows) and found.column("tokens") == column
-        assert listed(found, "labels") == wanted.labels and listed(found, "status") == wanted.status.tolist()
-        assert set(listed(found, "error")) <= {None}
+        tagger = Tag(MODEL, obeyed, threads=threads, scores=size == 1)(table)
+        assert tagger.num_rows == len(rows) and tagger.column("tokens") == column
+        assert listed(tagger, "labels") == wanted.labels and listed(tagger, "status") == wanted.status.tolist()
+        assert set(listed(tagger, "error")) <= {None}
         batch = pa.record_batch({"tokens": pa.array([["z"], *rows], pa.list_(pa.string()))}).slice(1)
         again = Tag(MODEL, obeyed, output="ids", threads=threads)(batch)
         assert isinstance(again, pa.RecordBatch)
@@ -64,10 +64,10 @@ def test_parts_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
     table = pa.table({"tokens": pa.array(rows, pa.list_(pa.string()))})
     whole = Tag(MODEL, RULES, scores=True, k=2, output="spans")
     for threads in (1, 3):
-        found = Tag(MODEL, RULES, scores=True, k=2, output="spans", threads=threads)(table)
-        assert found.column("spans").num_chunks > 5
-        found.validate(full=True)
-        assert found.to_pylist() == whole(table.to_batches()[0]).to_pylist() * 1
+        tagger = Tag(MODEL, RULES, scores=True, k=2, output="spans", threads=threads)(table)
+        assert tagger.column("spans").num_chunks > 5
+        tagger.validate(full=True)
+        assert tagger.to_pylist() == whole(table.to_batches()[0]).to_pylist() * 1
     assert whole(table.slice(3, 4)).to_pylist() == whole(table).to_pylist()[3:7]
 
 
@@ -82,9 +82,11 @@ def test_segments_are_those_of_labels(scheme: Any, data: st.DataObject) -> None:
     offsets = np.concatenate([[0], np.cumsum(list(map(len, rows)))]).astype(np.int32)
     first, last, row = segments_of(labels, ids, offsets)
     begin = offsets[row]
-    found = list(zip(row.tolist(), (first - begin).tolist(), (last - begin).tolist(), ids[first].tolist(), strict=True))
-    wanted = [(k, one) for k, some in enumerate(rows) for one in labels.segments(some)]
-    assert [(k, a, b, labels.type_of[y]) for k, a, b, y in found] == [(k, *one) for k, one in wanted]
+    result = list(
+        zip(row.tolist(), (first - begin).tolist(), (last - begin).tolist(), ids[first].tolist(), strict=True)
+    )
+    wanted = [(k, segment) for k, some in enumerate(rows) for segment in labels.segments(some)]
+    assert [(k, a, b, labels.type_of[y]) for k, a, b, y in result] == [(k, *item) for k, item in wanted]
 
 
 # ---- columns -------------------------------------------------------------------------------------------------------
@@ -93,19 +95,21 @@ def test_segments_are_those_of_labels(scheme: Any, data: st.DataObject) -> None:
 def test_spans_scores_and_more() -> None:
     table = pa.table({"id": [1, 2], "tokens": [["Ada", "Smith", "met", "Bob"], ["met"]]})
     tag = Tag(MODEL, output="spans", scores=True, k=3, prefix="b_", keep=["id"])
-    found = tag(table)
+    result = tag(table)
     names = ["b_spans", "b_score", "b_bound", "b_probabilities", "b_k_best", "b_status", "b_error"]
-    assert found.schema.names == ["id", *names] and found.schema == tag.schema(table.schema)
-    assert listed(found, "b_spans")[0][0] == {"start": 0, "end": 2, "label": "PER"}
+    assert result.schema.names == ["id", *names] and result.schema == tag.schema(table.schema)
+    assert listed(result, "b_spans")[0][0] == {"start": 0, "end": 2, "label": "PER"}
     decoder = MODEL.decoder()
-    for x, row in zip(table.column("tokens").to_pylist(), found.to_pylist(), strict=True):
+    for x, row in zip(table.column("tokens").to_pylist(), result.to_pylist(), strict=True):
         best, lattice = decoder.decode(MODEL.lattice(x)), MODEL.lattice(x)
         assert row["b_score"] == pytest.approx(best.score) and row["b_bound"] == pytest.approx(best.bound)
         marginals = decoder.marginals(lattice)[np.arange(len(x)), best.ids]
         assert row["b_probabilities"] == pytest.approx(marginals.tolist())
         ranked = decoder.k_best(lattice, 3)
-        assert [one["labels"] for one in row["b_k_best"]] == [one.labels for one in ranked]
-        assert [one["score"] for one in row["b_k_best"]] == pytest.approx([one.score for one in ranked])
+        assert [labelling["labels"] for labelling in row["b_k_best"]] == [labelling.labels for labelling in ranked]
+        assert [labelling["score"] for labelling in row["b_k_best"]] == pytest.approx(
+            [labelling.score for labelling in ranked]
+        )
 
 
 @pytest.mark.parametrize("output", ["labels", "spans", "ids"])
@@ -115,22 +119,25 @@ def test_the_schema_is_known_without_rows(output: Any, column: str) -> None:
     schema = pa.schema([("id", pa.int64()), pa.field(column, kind, metadata={"a": "b"})], metadata={"c": "d"})
     for more in ({}, {"scores": True, "k": 2}):
         tag = Tag(MODEL, output=output, **more)
-        for empty in (schema.empty_table(), pa.record_batch([pa.array([], one.type) for one in schema], schema=schema)):
-            found = tag(empty)
-            assert found.num_rows == 0 and type(found) is type(empty)
-            assert found.schema.equals(tag.schema(schema), check_metadata=True)
-            assert found.schema.metadata == {b"c": b"d"}
+        for empty in (
+            schema.empty_table(),
+            pa.record_batch([pa.array([], item.type) for item in schema], schema=schema),
+        ):
+            result = tag(empty)
+            assert result.num_rows == 0 and type(result) is type(empty)
+            assert result.schema.equals(tag.schema(schema), check_metadata=True)
+            assert result.schema.metadata == {b"c": b"d"}
 
 
 def test_text_is_split_and_spans_have_characters() -> None:
     texts = ["Ada  met Zoë Smith", None, "", "x"]
     tag = Tag(MODEL, output="spans")
-    found = tag(pa.table({"text": texts}))
-    assert listed(found, "status") == ["optimal", "error", "optimal", "optimal"]
-    spans = listed(found, "spans")
-    assert [texts[0][one["start_char"] : one["end_char"]] for one in spans[0]] == ["Ada", "Zoë Smith"]  # type: ignore[index]
+    result = tag(pa.table({"text": texts}))
+    assert listed(result, "status") == ["optimal", "error", "optimal", "optimal"]
+    spans = listed(result, "spans")
+    assert [texts[0][span["start_char"] : span["end_char"]] for span in spans[0]] == ["Ada", "Zoë Smith"]  # type: ignore[index]
     assert spans[0][1]["start"] == 2 and spans[1:3] == [None, []]
-    assert tag.schema(pa.schema([("text", pa.string())])) == found.schema
+    assert tag.schema(pa.schema([("text", pa.string())])) == result.schema
     named = Tag(MODEL, columns="note", output="spans")(pa.table({"note": texts, "tokens": [["Bob"]] * 4}))
     assert listed(named, "spans") == spans
     assert "start_char" not in str(Tag(MODEL, output="spans")(pa.table({"text": texts, "tokens": [["x"]] * 4})).schema)
@@ -148,8 +155,8 @@ def test_text_is_split_and_spans_have_characters() -> None:
 )
 def test_text_is_split_as_the_training_data_was(notes: dict[str, Any], wanted: list[str], tmp_path: Path) -> None:
     MODEL.save(tmp_path / "m.bridle", notes=notes)
-    found = Tag(tmp_path / "m.bridle")(pa.table({"text": ["Ada, x"]}))
-    assert len(listed(found, "labels")[0]) == len(wanted)
+    tagger = Tag(tmp_path / "m.bridle")(pa.table({"text": ["Ada, x"]}))
+    assert len(listed(tagger, "labels")[0]) == len(wanted)
 
 
 def test_text_is_split_as_the_tokens_of_the_model_suggest() -> None:
@@ -163,9 +170,9 @@ def test_several_columns_and_rules_about_them() -> None:
     table = pa.table({"tokens": [["a", "b"], ["b", "a"], ["a"]], "tags": [["D", "N"], ["N"], ["D"]]})
     for obeyed in ([], ["forbid X at pos /D/"], ["forbid Y at chunk /B/"]):
         more = {"chunk": "tags"} if "chunk" in str(obeyed) else {}
-        found = Tag(model, obeyed, columns={"pos": "tags", **more})(table)
-        assert listed(found, "status") == ["optimal", "error", "optimal"]
-        assert listed(found, "error")[1].startswith(
+        tagger = Tag(model, obeyed, columns={"pos": "tags", **more})(table)
+        assert listed(tagger, "status") == ["optimal", "error", "optimal"]
+        assert listed(tagger, "error")[1].startswith(
             "the columns differ in length; got 1 in 'pos'; wanted 2, as in 'word'"
         )
     assert listed(Tag(model, ["forbid X at pos /D/"], columns={"pos": "tags"})(table), "labels")[2] == ["Y"]
@@ -190,11 +197,11 @@ def test_values_of_rules_come_from_the_table() -> None:
     )
     texts = [None if value is None else json.dumps(value) for value in listed(table, "given")]
     for given_column in (table.column("given"), pa.chunked_array([texts])):
-        found = Tag(MODEL, obeyed)(table.set_column(1, "given", given_column))
-        assert listed(found, "status") == ["optimal", "optimal", "error", "error", "error", "optimal"]
-        assert [row and row.index("B-PER") for row in listed(found, "labels")] == [0, 1, None, None, None, 1]
-        assert "given['verb'] is missing" in listed(found, "error")[2]
-        assert "sequence 3" not in listed(found, "error")[3], "the row says which it is"
+        tagger = Tag(MODEL, obeyed)(table.set_column(1, "given", given_column))
+        assert listed(tagger, "status") == ["optimal", "optimal", "error", "error", "error", "optimal"]
+        assert [row and row.index("B-PER") for row in listed(tagger, "labels")] == [0, 1, None, None, None, 1]
+        assert "given['verb'] is missing" in listed(tagger, "error")[2]
+        assert "sequence 3" not in listed(tagger, "error")[3], "the row says which it is"
     with pytest.raises(FeatureError, match="no column 'given'"):
         Tag(MODEL, obeyed)(table.drop_columns(["given"]))
     with pytest.raises(FeatureError, match="'given' has a wrong type"):
@@ -208,13 +215,13 @@ def test_values_of_rules_come_from_the_table() -> None:
 
 def test_bad_rows_are_reported_by_row() -> None:
     rows = [["Ada"], None, ["a", None], ["x" * 70_000], [], ["Bob", "met"]]
-    found = Tag(MODEL, scores=True, k=2)(pa.table({"n": range(6), "tokens": rows}))
-    assert listed(found, "n") == list(range(6))
-    assert listed(found, "status") == ["optimal", "error", "error", "optimal", "optimal", "optimal"]
-    assert [error is None for error in listed(found, "error")] == [True, False, False, True, True, True]
+    tagger = Tag(MODEL, scores=True, k=2)(pa.table({"n": range(6), "tokens": rows}))
+    assert listed(tagger, "n") == list(range(6))
+    assert listed(tagger, "status") == ["optimal", "error", "error", "optimal", "optimal", "optimal"]
+    assert [error is None for error in listed(tagger, "error")] == [True, False, False, True, True, True]
     for name in ("labels", "score", "bound", "probabilities", "k_best"):
-        assert [value is None for value in listed(found, name)] == [False, True, True, False, False, False], name
-    assert listed(found, "labels")[4] == [] and listed(found, "probabilities")[4] == []
+        assert [value is None for value in listed(tagger, name)] == [False, True, True, False, False, False], name
+    assert listed(tagger, "labels")[4] == [] and listed(tagger, "probabilities")[4] == []
     with pytest.raises(FeatureError, match=r"^row 1: 'tokens' is null") as caught:
         Tag(MODEL, on_error="raise")(pa.table({"tokens": rows}))
     assert caught.value.sequence == 1
@@ -225,11 +232,11 @@ def test_rows_without_an_answer() -> None:
     obeyed = ["fix B-PER at 0", "fix I-PER at -1"]
     wanted = {"relax": "relaxed", "skip": "infeasible", "raise": "infeasible"}
     for how, status in wanted.items():
-        found = Tag(MODEL, obeyed, on_infeasible=how, scores=True, k=2)(table)
-        assert listed(found, "status") == [status, "optimal"]
-        assert (listed(found, "labels")[0] is None) == (how != "relax")
-        assert listed(found, "probabilities")[0] is None and listed(found, "probabilities")[1] is not None
-        message = listed(found, "error")[0]
+        tagger = Tag(MODEL, obeyed, on_infeasible=how, scores=True, k=2)(table)
+        assert listed(tagger, "status") == [status, "optimal"]
+        assert (listed(tagger, "labels")[0] is None) == (how != "relax")
+        assert listed(tagger, "probabilities")[0] is None and listed(tagger, "probabilities")[1] is not None
+        message = listed(tagger, "error")[0]
         assert message is None if how != "raise" else "no labelling obeys" in message.lower() or "rules" in message
     with pytest.raises(bridle.Infeasible, match=r"^row 0: ") as caught:
         Tag(MODEL, obeyed, on_infeasible="raise", on_error="raise")(table)
@@ -238,9 +245,9 @@ def test_rows_without_an_answer() -> None:
 
 def test_probabilities_that_cannot_be_had_are_an_error_of_the_row() -> None:
     table = pa.table({"tokens": [["x", "y", "z"]]})
-    found = Tag(MODEL, ["at most 1 segment of PER"], scores=True, max_states=1)(table)
-    assert listed(found, "labels")[0] is not None and listed(found, "probabilities") == [None]
-    assert "sum over all labellings" in listed(found, "error")[0]
+    tagger = Tag(MODEL, ["at most 1 segment of PER"], scores=True, max_states=1)(table)
+    assert listed(tagger, "labels")[0] is not None and listed(tagger, "probabilities") == [None]
+    assert "sum over all labellings" in listed(tagger, "error")[0]
 
 
 # ---- mistakes ------------------------------------------------------------------------------------------------------
@@ -301,8 +308,8 @@ def test_mistakes_that_need_the_model_show_when_it_is_checked(tmp_path: Path) ->
 
 def test_other_columns_may_have_one_name() -> None:
     table = pa.table([pa.array([1]), pa.array([2]), pa.array([["Ada"]])], names=["x", "x", "tokens"])
-    found = Tag(MODEL)(table)
-    assert found.column_names[:3] == ["x", "x", "tokens"] and found.column(1).to_pylist() == [2]
+    tagger = Tag(MODEL)(table)
+    assert tagger.column_names[:3] == ["x", "x", "tokens"] and tagger.column(1).to_pylist() == [2]
 
 
 # ---- one model per process ------------------------------------------------------------------------------------------
@@ -357,9 +364,9 @@ def test_an_engine_with_options() -> None:
 @pytest.mark.parametrize("outer", [pa.list_, pa.large_list])
 def test_views_of_strings_with_a_bad_row(outer: Any) -> None:
     tokens = pa.array([["Ada"], None, ["x", "Ada"]], outer(pa.string_view()))
-    found = Tag(MODEL)(pa.table({"tokens": tokens}))
-    assert found["status"].to_pylist() == ["optimal", "error", "optimal"]
-    assert [found["labels"].to_pylist()[k] for k in (0, 2)] == MODEL.predict([["Ada"], ["x", "Ada"]])
+    tagger = Tag(MODEL)(pa.table({"tokens": tokens}))
+    assert tagger["status"].to_pylist() == ["optimal", "error", "optimal"]
+    assert [tagger["labels"].to_pylist()[k] for k in (0, 2)] == MODEL.predict([["Ada"], ["x", "Ada"]])
 
 
 def test_arrays_without_buffers_and_damaged_ones() -> None:
@@ -391,5 +398,5 @@ def test_only_a_column_that_is_called_text_is_split() -> None:
 def test_given_values_that_python_cannot_hold_are_faults_of_their_rows() -> None:
     given = pa.StructArray.from_arrays([pa.array([0, 0]), pa.array([1, 2**53], pa.timestamp("s"))], ["spot", "when"])
     table = pa.table({"tokens": [["Ada"], ["Ada"]], "given": given})
-    found = Tag(MODEL, [f"fix {MODEL.labels_.names[0]} at given spot"])(table)
-    assert found["status"].to_pylist() == ["optimal", "error"] and "cannot be read" in found["error"][1].as_py()
+    tagger = Tag(MODEL, [f"fix {MODEL.labels_.names[0]} at given spot"])(table)
+    assert tagger["status"].to_pylist() == ["optimal", "error"] and "cannot be read" in tagger["error"][1].as_py()

@@ -71,8 +71,8 @@ def test_commands_stand_in_the_order_of_work(run: Cli) -> None:
 
 
 def test_the_list_of_commands_says_what_their_help_says() -> None:
-    told = {name: (COMMANDS[name].help or "").split("\n\n")[0].replace("\n", " ") for name in base.COMMANDS}
-    assert told == {name: what for name, (_, what) in base.COMMANDS.items()}
+    output = {name: (COMMANDS[name].help or "").split("\n\n")[0].replace("\n", " ") for name in base.COMMANDS}
+    assert output == {name: what for name, (_, what) in base.COMMANDS.items()}
 
 
 OTHERWISE = {("info", "label")}  # a label of a model, not the column of labels in data
@@ -117,8 +117,8 @@ def test_json_is_all_that_stands_on_stdout(
     monkeypatch.chdir(folder)
     result = run(*line.split(), *([] if line.startswith(("rules show", "rules check", "decode")) else ["--progress"]))
     assert result.exit_code in (0, 1, 2) and result.stdout
-    for one in result.stdout.splitlines():
-        assert keys <= json.loads(one).keys()
+    for item in result.stdout.splitlines():
+        assert keys <= json.loads(item).keys()
 
 
 def test_reproduce_prints_json(run: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -169,15 +169,15 @@ def test_a_shell_completes_commands_options_and_values(completed: Callable[..., 
 def test_the_script_for_a_shell_is_printed(run: Cli) -> None:
     result = run(env={"_BRIDLE_COMPLETE": "source_bash"})
     assert result.exit_code == 0 and "_BRIDLE_COMPLETE=complete_bash" in result.stdout
-    told = run("--help").stdout
-    assert "--install-completion" in told and "--show-completion" in told
+    completed = run("--help").stdout
+    assert "--install-completion" in completed and "--show-completion" in completed
 
 
 # ---- messages -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("line", "told"),
+    ("line", "message"),
     [
         ("trian", "no such command 'trian'. Did you mean 'train'?\n"),
         ("tag m.bridle --threads many", "'many'"),
@@ -214,7 +214,7 @@ def test_the_script_for_a_shell_is_printed(run: Cli) -> None:
     ],
 )
 def test_a_mistake_is_told_once_with_what_to_do(
-    run: Cli, folder: Path, monkeypatch: pytest.MonkeyPatch, line: str, told: str
+    run: Cli, folder: Path, monkeypatch: pytest.MonkeyPatch, line: str, message: str
 ) -> None:
     monkeypatch.chdir(folder)
     monkeypatch.delenv("BRIDLE_DATA", raising=False)
@@ -225,7 +225,7 @@ def test_a_mistake_is_told_once_with_what_to_do(
     Path("verb.rules").write_text("forbid A at given verb\n")
     Path("wide").write_bytes("the D B-NP\n".encode("utf-16"))
     result = run(*line.split())
-    assert result.exit_code == 2 and told in result.stderr and result.stdout == ""
+    assert result.exit_code == 2 and message in result.stderr and result.stdout == ""
     assert result.stderr.startswith("bridle") and "Traceback" not in result.stderr
     assert isinstance(result.exception, SystemExit)
 
@@ -296,12 +296,12 @@ def advised() -> set[str]:
 def test_advice_names_only_options_that_the_command_has(name: str) -> None:
     group = COMMANDS[""]
     known = group.options_of(name.split())
-    assert known == {one for option in COMMANDS[name].params for one in option.opts}
+    assert known == {item for option in COMMANDS[name].params for item in option.opts}
     names = advised()
     assert {"format", "on_unknown", "on_infeasible", "scheme", "tokens", "labels", "columns"} <= names
     for argument in sorted(names):
-        told = base.option_text(Argument(argument, {"x": 1} if argument == "given" else "x"), known)
-        assert told is None or {word for word in told.split() if word.startswith("--")} <= known, argument
+        output = base.option_text(Argument(argument, {"x": 1} if argument == "given" else "x"), known)
+        assert output is None or {word for word in output.split() if word.startswith("--")} <= known, argument
 
 
 def test_a_label_that_the_model_has_not_seen(run: Cli, folder: Path, tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         (["in", "-o", "out", "--on", "mars://host"], "unknown cluster; got --on mars://host; wanted spark://HOST:PORT"),
         (["in", "-o", "out", "--on", "local[2]", "--to", "conll"], "--to has no meaning with --on"),
@@ -37,8 +37,8 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ),
     ],
 )
-def test_what_a_cluster_cannot_do_is_refused(run: Cli, model: Path, words: list[str], told: str) -> None:
-    assert told in run.ok("tag", model, *words, code=2).stderr
+def test_what_a_cluster_cannot_do_is_refused(run: Cli, model: Path, words: list[str], message: str) -> None:
+    assert message in run.ok("tag", model, *words, code=2).stderr
 
 
 def test_rules_are_checked_before_a_cluster_starts(run: Cli, model: Path, tmp_path: Path) -> None:

@@ -21,16 +21,16 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_converted_model_is_a_model(run: Cli, folder: Path) -> None:
-    told = run.stdout("convert", "small.crfsuite", "-o", "small.bridle")
-    assert told == "small.bridle: 3 labels, 7 attributes, 12 weights, scheme none\n"
+    output = run.stdout("convert", "small.crfsuite", "-o", "small.bridle")
+    assert output == "small.bridle: 3 labels, 7 attributes, 12 weights, scheme none\n"
     assert bridle.load("small.bridle").predict([[["w=a"], ["w=b"]]]) == [["A", "B"]]
     run.ok("convert", "bio.crfsuite", "-o", "small.bridle")  # a model may be written over
     assert bridle.load("small.bridle").labels_.scheme == "BIO"
 
 
 def test_machines_are_told_the_same(run: Cli, folder: Path) -> None:
-    told = json.loads(run.stdout("convert", "bio.crfsuite", "-o", "m.bridle", "--scheme", "none", "--json"))
-    assert told == {"labels": 3, "scheme": None, "attributes": 1, "weights": 1, "out": "m.bridle"}
+    document = json.loads(run.stdout("convert", "bio.crfsuite", "-o", "m.bridle", "--scheme", "none", "--json"))
+    assert document == {"labels": 3, "scheme": None, "attributes": 1, "weights": 1, "out": "m.bridle"}
 
 
 @pytest.mark.parametrize(

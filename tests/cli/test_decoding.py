@@ -143,10 +143,10 @@ def test_infeasible_raise(clashing: Callable[..., Result], tmp_path: Path) -> No
 def test_infeasible_skip_and_relax(clashing: Callable[..., Result], tmp_path: Path, k: list[str]) -> None:
     result = clashing("--on-infeasible", "skip", *k, count=60)
     assert result.exit_code == 1 and "121 sequences, 60 infeasible" in result.stderr
-    found = records(result.stdout)
-    assert [x["id"] for x in found] == ["good", *["bad", "good"] * 60]
-    assert found[1] == {"id": "bad", "labels": None, "clash": ["at least 2 tokens of A1"]}
-    assert found[0]["labels"] == ["A1", "A1"] == found[-1]["labels"]
+    results = records(result.stdout)
+    assert [x["id"] for x in results] == ["good", *["bad", "good"] * 60]
+    assert results[1] == {"id": "bad", "labels": None, "clash": ["at least 2 tokens of A1"]}
+    assert results[0]["labels"] == ["A1", "A1"] == results[-1]["labels"]
     result = clashing("--on-infeasible", "relax", *k)
     assert result.exit_code == 1 and "1 relaxed" in result.stderr
     bad = records(result.stdout)[1]
@@ -239,8 +239,8 @@ def test_rules_check(run: Cli, tmp_path: Path) -> None:
     options = ["--labels", "O,A0,A1", "--scheme", "IO"]
     path.write_text("forbid A0\nlabel at given verb is O\n")
     result = run("rules", "check", path, *options)
-    told = "line 2 needs given['verb'] with each sequence"  # about no line in particular
-    assert (result.exit_code, result.stdout) == (0, f"{path}: info given {told}\n")
+    output = "line 2 needs given['verb'] with each sequence"  # about no line in particular
+    assert (result.exit_code, result.stdout) == (0, f"{path}: info given {output}\n")
     assert "pass --labels or --model for more" in run("rules", "check", path).stdout
     path.write_text("forbid A0\nforbid A0\n")
     result = run("rules", "check", path, *options)
@@ -287,7 +287,7 @@ def test_ctrl_c_stops_soon_and_keeps_whole_lines(run: Cli, tmp_path: Path) -> No
     part = tmp_path / "out.jsonl.part"
     with run.start("decode", scores, "--rules", rules, "--scheme", "IO", "-o", out) as process:
         deadline = time.monotonic() + 60
-        while sum(one.read_bytes().count(b"\n") for one in tmp_path.glob("out.jsonl.*.part")) < 20:
+        while sum(item.read_bytes().count(b"\n") for item in tmp_path.glob("out.jsonl.*.part")) < 20:
             assert time.monotonic() < deadline
             time.sleep(0.05)
         time.sleep(0.3)

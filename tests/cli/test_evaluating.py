@@ -29,13 +29,13 @@ def labelled(who: str, where: str, kind: str = "LOC") -> list[tuple[str, str]]:
 
 def sequences(gold: str) -> list[list[tuple[str, str]]]:
     """Those to train on; in those to compare with, some labels are others."""
-    found = [labelled(who, where) for who in WHO for where in WHERE]
+    result = [labelled(who, where) for who in WHO for where in WHERE]
     if gold == "odd":
-        found[1] = labelled(WHO[0], WHERE[1], "ORG")
-        found[5][0] = (found[5][0][0], "O")
-        found[7][1] = (found[7][1][0], "O")
-        found[8] = [(word, "O") for word, _ in found[8]]
-    return found
+        result[1] = labelled(WHO[0], WHERE[1], "ORG")
+        result[5][0] = (result[5][0][0], "O")
+        result[7][1] = (result[7][1][0], "O")
+        result[8] = [(word, "O") for word, _ in result[8]]
+    return result
 
 
 @pytest.fixture(scope="module")
@@ -53,8 +53,8 @@ def folder(run: Cli, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def figures(text: str) -> dict[str, Any]:
-    found = json.loads(text)
-    return {name: found[name] for name in FIGURES}
+    document = json.loads(text)
+    return {name: document[name] for name in FIGURES}
 
 
 @pytest.mark.parametrize("name", sorted(set(formats()) - {"text", "segmented"}))
@@ -62,12 +62,12 @@ def test_what_was_tagged_is_read_back(run: Cli, folder: Path, tmp_path: Path, na
     """The figures of a file are those of the model, whichever formats gold and predictions have."""
     wanted = figures((folder / "model.json").read_text())
     assert 0 < wanted["exact_sequences"] < 12 and wanted["segment_errors"]["wrong_type"] == 1
-    made = tmp_path / f"tagged{SUFFIX.get(name, '.out')}"
-    run.ok("tag", folder / "m.bridle", folder / "odd.conll", "--to", name, "-o", made)
+    built = tmp_path / f"tagged{SUFFIX.get(name, '.out')}"
+    run.ok("tag", folder / "m.bridle", folder / "odd.conll", "--to", name, "-o", built)
     named = ["--predicted-format", name] if name in ("segments", "slashed") else []  # others are told by their look
     for gold in ("odd.csv", "odd.doccano.jsonl"):
-        assert figures(run.stdout("eval", folder / gold, made, *named, "--json")) == wanted, gold
-    result = run("eval", made, "--format", name, "--json")
+        assert figures(run.stdout("eval", folder / gold, built, *named, "--json")) == wanted, gold
+    result = run("eval", built, "--format", name, "--json")
     if name in ("conll", "jsonl", "csv", "tsv", "parquet", "arrow"):  # gold stands there too
         assert figures(result.stdout) == wanted
     else:
@@ -95,10 +95,10 @@ def test_rules_that_are_broken_are_no_columns(run: Cli, folder: Path, tmp_path: 
 
 def test_packed_files_and_pipes(run: Cli, folder: Path, tmp_path: Path) -> None:
     wanted = figures((folder / "model.json").read_text())
-    made = tmp_path / "tagged.csv.gz"
-    run.ok("tag", folder / "m.bridle", folder / "odd.conll", "--to", "csv", "-o", made)
-    assert gzip.decompress(made.read_bytes()).startswith(b"word,gold,label")
-    assert figures(run.stdout("eval", folder / "odd.jsonl", made, "--json")) == wanted
+    built = tmp_path / "tagged.csv.gz"
+    run.ok("tag", folder / "m.bridle", folder / "odd.conll", "--to", "csv", "-o", built)
+    assert gzip.decompress(built.read_bytes()).startswith(b"word,gold,label")
+    assert figures(run.stdout("eval", folder / "odd.jsonl", built, "--json")) == wanted
     out = run.stdout("tag", folder / "m.bridle", folder / "odd.conll")
     assert figures(run.stdout("eval", "-", "--json", stdin=out)) == wanted
     assert figures(run.stdout("eval", folder / "odd.jsonl", "-", "--json", stdin=out)) == wanted
@@ -150,8 +150,8 @@ def test_sequences_are_matched_by_their_ids(run: Cli, tmp_path: Path) -> None:
     turned = "sentence,word,label\r\n" + "".join(f"{k},t{k},{'B' if k == 2 else 'A'}\r\n" for k in (3, 1, 0, 2))
     (tmp_path / "guess.csv").write_text(turned)
     command = ["eval", tmp_path / "gold.jsonl", tmp_path / "guess.csv", "--predicted-option", "sequence=sentence"]
-    found = json.loads(run.stdout(*command, "--json", "--wrong", 9))
-    assert found["exact_sequences"] == 3 and found["wrong"][0]["tokens"] == ["t2"]
+    document = json.loads(run.stdout(*command, "--json", "--wrong", 9))
+    assert document["exact_sequences"] == 3 and document["wrong"][0]["tokens"] == ["t2"]
     (tmp_path / "guess.csv").write_text(turned.replace("\n3,", "\n9,"))
     assert "this sequence has no prediction; got the id 3" in run(*command).output
     (tmp_path / "guess.csv").write_text(turned.replace("\n0,", "\n1,").replace("\n2,t2,B", "\n1,t2,B"))
@@ -188,9 +188,9 @@ def test_a_sequence_without_an_answer_is_wrong(run: Cli, folder: Path, tmp_path:
     for name in ("conll", "jsonl", "spans"):
         run.ok(*tag, "--on-infeasible", "skip", "--to", name, "-o", tmp_path / name, code=1)
         pair = [folder / "odd.conll", tmp_path / name, "--predicted-format", name]
-        found = json.loads(run.stdout("eval", *pair, "--json"))
-        assert found["unanswered"] == 12 and found["exact"] == found["accuracy"] == 0.0
-        assert found["scheme"] == "prefixes" and found["segments"]["guessed"] == 0
+        document = json.loads(run.stdout("eval", *pair, "--json"))
+        assert document["unanswered"] == 12 and document["exact"] == document["accuracy"] == 0.0
+        assert document["scheme"] == "prefixes" and document["segments"]["guessed"] == 0
         assert "sequences without predicted labels: 12 of 12" in run.stdout("eval", *pair)
 
 
@@ -218,8 +218,8 @@ def test_what_is_printed(run: Cli, folder: Path, tmp_path: Path) -> None:
 def test_rules_without_a_model(run: Cli, folder: Path, tmp_path: Path) -> None:
     run.ok("tag", folder / "m.bridle", folder / "odd.conll", "-o", tmp_path / "out.txt")
     (tmp_path / "r.rules").write_text('present PER\nfix PER at tokens "Ann"\n')
-    found = json.loads(run.stdout("eval", tmp_path / "out.txt", "--rules", tmp_path / "r.rules", "--json"))
-    assert [(rule["gold"], rule["predicted"]) for rule in found["rules"]] == [(2, 0), (0, 0)]
+    document = json.loads(run.stdout("eval", tmp_path / "out.txt", "--rules", tmp_path / "r.rules", "--json"))
+    assert [(rule["gold"], rule["predicted"]) for rule in document["rules"]] == [(2, 0), (0, 0)]
 
 
 def test_a_page_is_written(run: Cli, folder: Path, tmp_path: Path) -> None:

@@ -81,13 +81,16 @@ def test_one_of_a_score_file(explain: Cli, folder: Path, which: list[str]) -> No
 
 
 def test_json_says_what_the_library_says(explain: Cli, folder: Path) -> None:
-    made = json.loads(explain.stdout(*scored(folder, "--id", "r1", "--json", "--k", 2)))
+    document = json.loads(explain.stdout(*scored(folder, "--id", "r1", "--json", "--k", 2)))
     decoder = bridle.Decoder(bridle.Labels(NAMES), bridle.rules.load(folder / "my.rules"))
     unary: Any = SCORES[0]["unary"]
-    told = decoder.explain(bridle.Lattice(unary), {"tokens": SCORES[0]["tokens"]})
-    assert made["best"]["labels"] == told.best.labels and made["plain"]["labels"] == told.plain.labels
-    assert [b["price"] for b in made["effects"]] == pytest.approx([b.price for b in told.effects])
-    assert made["id"] == "r1" and made["tokens"] == SCORES[0]["tokens"] and len(made["alternatives"]) == 2
+    explanation = decoder.explain(bridle.Lattice(unary), {"tokens": SCORES[0]["tokens"]})
+    assert (
+        document["best"]["labels"] == explanation.best.labels
+        and document["plain"]["labels"] == explanation.plain.labels
+    )
+    assert [b["price"] for b in document["effects"]] == pytest.approx([b.price for b in explanation.effects])
+    assert document["id"] == "r1" and document["tokens"] == SCORES[0]["tokens"] and len(document["alternatives"]) == 2
 
 
 def test_a_sequence_without_a_name_goes_by_its_number(explain: Cli, folder: Path) -> None:
@@ -124,8 +127,8 @@ def test_rules_that_clash(explain: Cli, folder: Path, tmp_path: Path) -> None:
     assert "scores.jsonl:1: no labelling obeys the hard rules; got 2 " in result.stderr
     assert "present DATE" in result.stdout and "break hard rules the fewest times" in result.stdout
     assert "Rules that contradict each other" in (tmp_path / "a.html").read_text()
-    made = json.loads(explain.stdout(*scored(folder, "--id", "r1", "--json", rules="clash.rules"), code=3))
-    assert sorted(made["clash"]) == ["forbid DATE", "present DATE"] and made["best"]["relaxed"] is True
+    document = json.loads(explain.stdout(*scored(folder, "--id", "r1", "--json", rules="clash.rules"), code=3))
+    assert sorted(document["clash"]) == ["forbid DATE", "present DATE"] and document["best"]["relaxed"] is True
 
 
 def test_scores_that_allow_nothing(explain: Cli, tmp_path: Path) -> None:
@@ -138,8 +141,8 @@ def test_scores_that_allow_nothing(explain: Cli, tmp_path: Path) -> None:
 
 
 def test_one_of_a_file(explain: Cli, folder: Path) -> None:
-    made = json.loads(explain.stdout(*tagged(folder, "--id", "r2", "--json")))
-    assert made["gold"] == made["best"]["labels"] == ["AUTHOR", "TITLE", "DATE"]
+    document = json.loads(explain.stdout(*tagged(folder, "--id", "r2", "--json")))
+    assert document["gold"] == document["best"]["labels"] == ["AUTHOR", "TITLE", "DATE"]
     assert "gold" in explain.stdout(*tagged(folder, "--sequence", 1))
 
 
@@ -152,16 +155,20 @@ def test_stdin_has_a_name(explain: Cli, folder: Path) -> None:
 def test_one_without_a_name(explain: Cli, folder: Path, tmp_path: Path) -> None:
     write(tmp_path / "bare.jsonl", [replace(example, id=None) for example in examples()])
     for which in ("--id", "--sequence"):
-        made = json.loads(explain.stdout(folder / "m.bridle", tmp_path / "bare.jsonl", which, 1, "--json"))
-        assert (made["id"], made["tokens"][0]) == (1, "Hoare")
+        document = json.loads(explain.stdout(folder / "m.bridle", tmp_path / "bare.jsonl", which, 1, "--json"))
+        assert (document["id"], document["tokens"][0]) == (1, "Hoare")
 
 
 def test_a_text(explain: Cli, folder: Path) -> None:
     args = [folder / "m.bridle", "--rules", folder / "my.rules", "--text", "Naur Monitors 1974", "--json"]
-    made = json.loads(explain.stdout(*args))
-    assert made["tokens"] == ["Naur", "Monitors", "1974"] and made["best"]["labels"][2] == "DATE" and "gold" not in made
-    made = json.loads(explain.stdout(*args[:-2], "Naur,1974", "--json", "--option", "tokens=punctuation"))
-    assert made["tokens"] == ["Naur", ",", "1974"]
+    document = json.loads(explain.stdout(*args))
+    assert (
+        document["tokens"] == ["Naur", "Monitors", "1974"]
+        and document["best"]["labels"][2] == "DATE"
+        and "gold" not in document
+    )
+    document = json.loads(explain.stdout(*args[:-2], "Naur,1974", "--json", "--option", "tokens=punctuation"))
+    assert document["tokens"] == ["Naur", ",", "1974"]
 
 
 def test_from_stdin_without_rules(explain: Cli, folder: Path) -> None:
@@ -192,9 +199,9 @@ def test_a_data_set(explain: Cli, folder: Path, tmp_path: Path) -> None:
 
 
 def test_a_data_set_with_gold(explain: Cli, folder: Path) -> None:
-    made = json.loads(explain.stdout(*tagged(folder, "--json")))
-    assert made["sequences"] == 3 and made["right"] == made["tokens"] == 12
-    assert {row["rule"] for row in made["rules"]} == {str(rule) for rule in bridle.rules.load(folder / "my.rules")}
+    document = json.loads(explain.stdout(*tagged(folder, "--json")))
+    assert document["sequences"] == 3 and document["right"] == document["tokens"] == 12
+    assert {row["rule"] for row in document["rules"]} == {str(rule) for rule in bridle.rules.load(folder / "my.rules")}
     assert "Tokens right: 100.0% without rules, 100.0% with them" in explain.stdout(*tagged(folder))
 
 

@@ -22,17 +22,17 @@ def chunks(tmp_path: Path) -> Path:
 
 def test_the_overview_names_everything(run: Cli) -> None:
     shown = run.stdout("features")
-    for one in FUNCTIONS.values():
-        example = f"{' '.join(one.tokens)} -> {' '.join(value or '-' for value in one.values)}"
-        assert one.name in shown and one.about in shown and example in shown
+    for item in FUNCTIONS.values():
+        example = f"{' '.join(item.tokens)} -> {' '.join(value or '-' for value in item.values)}"
+        assert item.name in shown and item.about in shown and example in shown
     for each in FEATURE_SETS.values():
         assert each.name in shown and each.about in shown
 
 
 def test_the_overview_for_machines(run: Cli) -> None:
-    found = json.loads(run.stdout("features", "--json"))
-    assert [one["name"] for one in found["functions"]] == list(FUNCTIONS)
-    assert {one["name"]: "\n".join(one["templates"]) for one in found["sets"]} == SETS
+    document = json.loads(run.stdout("features", "--json"))
+    assert [item["name"] for item in document["functions"]] == list(FUNCTIONS)
+    assert {item["name"]: "\n".join(item["templates"]) for item in document["sets"]} == SETS
 
 
 @pytest.mark.parametrize("name", SETS)
@@ -42,19 +42,19 @@ def test_a_set_is_printed_as_a_file_of_templates(run: Cli, name: str) -> None:
 
 
 def test_the_features_of_a_text(run: Cli) -> None:
-    found = json.loads(run.stdout("features", "--text", "Dr. Smith", "--json"))
-    assert found["tokens"] == ["Dr.", "Smith"]
-    assert found["features"] == token_features("ner", ["Dr.", "Smith"])
+    document = json.loads(run.stdout("features", "--text", "Dr. Smith", "--json"))
+    assert document["tokens"] == ["Dr.", "Smith"]
+    assert document["features"] == token_features("ner", ["Dr.", "Smith"])
     shown = run.stdout("features", "--text", "Dr. Smith", "--features", "word[0] shape[0]")
     assert shown == "Dr.\n  word[0]|shape[0]=Dr.|Xx.\nSmith\n  word[0]|shape[0]=Smith|Xx\n"
 
 
 def test_the_features_of_a_sequence(run: Cli, chunks: Path) -> None:
     asked = ("features", chunks, "--columns", "word,pos,chunk", "--label", "chunk")
-    told = run.ok(*asked, "--json")
-    assert told.stderr.startswith("bridle: features: chunking, because the labels mark BIO segments")
-    found = json.loads(told.stdout)
-    assert found["templates"] == SETS["chunking"].splitlines() and found["tokens"][0] == "the"
+    output = run.ok(*asked, "--json")
+    assert output.stderr.startswith("bridle: features: chunking, because the labels mark BIO segments")
+    document = json.loads(output.stdout)
+    assert document["templates"] == SETS["chunking"].splitlines() and document["tokens"][0] == "the"
     later = json.loads(run.stdout(*asked, "--features", "pos[0]", "--sequence", "1", "--json"))
     assert later["features"] == [["pos[0]=D"], ["pos[0]=N"], ["pos[0]=V"]]
 
@@ -72,15 +72,15 @@ def test_the_features_of_a_sequence(run: Cli, chunks: Path) -> None:
     ],
 )
 def test_what_cannot_be_shown(run: Cli, asked: tuple[str, ...], says: str) -> None:
-    told = run.ok("features", *asked, code=2).stderr
-    assert says in told
+    stderr = run.ok("features", *asked, code=2).stderr
+    assert says in stderr
 
 
 def test_sequences_that_are_not_there(run: Cli, chunks: Path, tmp_path: Path) -> None:
     assert "--sequence 0 to 1" in run.ok("features", chunks, "--sequence", "2", code=2).stderr
     (tmp_path / "plain.txt").write_text("the cat\n")
-    told = run.ok("features", tmp_path / "plain.txt", "--format", "text", code=2).stderr
-    assert "--features auto needs labelled sequences" in told
+    stderr = run.ok("features", tmp_path / "plain.txt", "--format", "text", code=2).stderr
+    assert "--features auto needs labelled sequences" in stderr
 
 
 # ---- bridle train ---------------------------------------------------------------------------------------------------
@@ -92,8 +92,10 @@ def test_train_says_which_features_it_chose(run: Cli, chunks: Path, tmp_path: Pa
         "bridle: features: chunking, because " in run.ok("train", chunks, "-o", out, "--columns", "word,pos,y").stderr
     )
     (tmp_path / "entities.txt").write_text(ENTITIES)
-    told = run.ok("train", tmp_path / "entities.txt", "-o", out).stderr
-    assert "bridle: features: ner, because the labels mark BIO segments and 67% of the tokens are outside them" in told
+    stderr = run.ok("train", tmp_path / "entities.txt", "-o", out).stderr
+    assert (
+        "bridle: features: ner, because the labels mark BIO segments and 67% of the tokens are outside them" in stderr
+    )
     assert "features:" not in run.ok("train", chunks, "-o", out, "--features", "ner").stderr
 
 
@@ -123,6 +125,6 @@ def test_a_file_of_templates_with_a_mistake(run: Cli, chunks: Path, tmp_path: Pa
 def test_a_set_that_needs_a_column(run: Cli, tmp_path: Path) -> None:
     (tmp_path / "entities.txt").write_text(ENTITIES)
     asked = ("train", tmp_path / "entities.txt", "-o", tmp_path / "m")
-    told = run.ok(*asked, "--features", "chunking", code=2).stderr
-    assert "there is no column 'pos', which the feature set 'chunking' needs" in told and "--columns" in told
+    stderr = run.ok(*asked, "--features", "chunking", code=2).stderr
+    assert "there is no column 'pos', which the feature set 'chunking' needs" in stderr and "--columns" in stderr
     assert "Did you mean 'ner'?" in run.ok(*asked, "--features", "nerr", code=2).stderr

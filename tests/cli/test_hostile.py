@@ -113,8 +113,8 @@ def test_data_in_pipes_and_files_is_as_it_was(run: Cli, folder: Path, monkeypatc
     for line in run.stdout("tag", "m", DATA, "--json").splitlines():
         assert json.loads(line)["tokens"] == TOKENS and set(json.loads(line)["labels"]) <= {A, B}
     run.ok("tag", "m", DATA, "--to", "jsonl", "-o", "out.jsonl")
-    found = json.loads((folder / "out.jsonl").read_bytes().decode().split("\n")[0])
-    assert found["tokens"] == TOKENS
+    document = json.loads((folder / "out.jsonl").read_bytes().decode().split("\n")[0])
+    assert document["tokens"] == TOKENS
     run.ok("learn", DATA, "-o", "learned.rules", "--min-support", 1, "--significance", 1, "--hard")
     assert A in (folder / "learned.rules").read_bytes().decode()
     assert json.loads(run.stdout("eval", DATA, "--model", "m", "--json"))

@@ -61,27 +61,28 @@ def learned(run: Cli, folder: Path) -> Path:
 def test_a_rules_file_is_written_and_read_back(run: Cli, folder: Path, tmp_path: Path) -> None:
     out = tmp_path / "my.rules"
     result = run.ok("learn", folder / "train.txt", "-o", out, *COLUMNS, *BY_COUNTS, "--json")
-    told = json.loads(result.stdout)
+    document = json.loads(result.stdout)
     text = out.read_text()
     assert text.startswith("# Rules learned by bridle") and "train.txt\n# 150 sequences, 3 labels" in text
-    made = rules.load(out)
-    assert made == [
-        rules.parse(one["rule"]).soft(one["penalty"])
-        for one in sorted(
-            told["rules"], key=lambda one: list(dict.fromkeys(x["kind"] for x in told["rules"])).index(one["kind"])
+    built = rules.load(out)
+    assert built == [
+        rules.parse(rule["rule"]).soft(rule["penalty"])
+        for rule in sorted(
+            document["rules"],
+            key=lambda item: list(dict.fromkeys(x["kind"] for x in document["rules"])).index(item["kind"]),
         )
     ]
-    assert len(made) >= 3 and all(penalty_of(rule) > 0 for rule in made)
+    assert len(built) >= 3 and all(penalty_of(rule) > 0 for rule in built)
     assert all(line.comment.startswith("held in ") for line in load_lines(out))
-    assert f"{len(made)} rules" in result.stderr and " dropped: " in result.stderr
+    assert f"{len(built)} rules" in result.stderr and " dropped: " in result.stderr
     assert sorted(tmp_path.iterdir()) == [out]
 
 
 def test_kinds_and_limits(run: Cli, folder: Path, tmp_path: Path) -> None:
     out = tmp_path / "my.rules"
     run.ok("learn", folder / "train.txt", "-o", out, *COLUMNS, "--kinds", "presence, count", "--hard", "--max-rules", 2)
-    made = rules.load(out)
-    assert len(made) == 2 and not any(isinstance(rule, Soft) for rule in made)
+    built = rules.load(out)
+    assert len(built) == 2 and not any(isinstance(rule, Soft) for rule in built)
     heads = [line for line in out.read_text().splitlines() if line.startswith("# ----")]
     assert {head.split()[2].rstrip(":") for head in heads} <= {"presence", "count"}
     assert "hard" in out.read_text().splitlines()[1] and "max_rules 2" in out.read_text()
@@ -127,7 +128,7 @@ def test_no_rule_is_found_in_noise(run: Cli, tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     data, out = tmp_path / "noise.txt", tmp_path / "my.rules"
     lines = [[f"w {'ABC'[y]}\n" for y in rng.integers(0, 3, 6)] for _ in range(30)]
-    data.write_text("\n".join("".join(one) for one in lines))
+    data.write_text("\n".join("".join(line) for line in lines))
     result = run("learn", data, "-o", out, *COLUMNS, "--significance", 0.001)
     assert result.exit_code == 1 and "no rule was found in 30 sequences" in result.stderr
     assert all(line.startswith("#") for line in out.read_text().splitlines()) and rules.load(out) == []
@@ -143,14 +144,14 @@ def test_rules_go_to_standard_output(run: Cli, folder: Path, learned: Path) -> N
 def test_deterministic_rules(run: Cli, folder: Path, tmp_path: Path) -> None:
     out = tmp_path / "my.det"
     result = run.ok("learn", folder / "train.txt", "-o", out, *COLUMNS, "--kind", "deterministic", "--json")
-    made = DeterministicRules.load(out)
-    assert made.n_rules_ == json.loads(result.stdout)["n_rules"] > 0
+    built = DeterministicRules.load(out)
+    assert built.n_rules_ == json.loads(result.stdout)["n_rules"] > 0
     result = run("learn", folder / "train.txt", "-o", out, *COLUMNS, "--kind", "deterministic", "--cutoff", 100000)
     assert result.exit_code == 1 and "lower --cutoff" in result.stderr
 
 
 @pytest.mark.parametrize(
-    ("args", "told"),
+    ("args", "message"),
     [
         (["--penalty", "joint"], "--model MODEL"),
         (["--dev", "x"], "--dev has no effect with this --penalty"),
@@ -164,9 +165,9 @@ def test_deterministic_rules(run: Cli, folder: Path, tmp_path: Path) -> None:
         (["--label", "nothing"], "nothing"),
     ],
 )
-def test_learn_says_what_is_wrong(run: Cli, folder: Path, tmp_path: Path, args: list[str], told: str) -> None:
+def test_learn_says_what_is_wrong(run: Cli, folder: Path, tmp_path: Path, args: list[str], message: str) -> None:
     result = run("learn", folder / "train.txt", "-o", tmp_path / "my.rules", *COLUMNS, *args)
-    assert result.exit_code == 2 and told in result.stderr
+    assert result.exit_code == 2 and message in result.stderr
     assert list(tmp_path.iterdir()) == []
     assert run("learn", folder / "train.txt", "-o", "-", *COLUMNS, *BY_COUNTS, "--json").exit_code == 2
 
@@ -188,10 +189,10 @@ def weak(run: Cli, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_rules_are_priced_against_a_model(run: Cli, weak: Path, tmp_path: Path) -> None:
     out = tmp_path / "my.rules"
     args = ["learn", weak / "train.jsonl", "-o", out, "--model", weak / "m.bridle"]
-    told = json.loads(run.ok(*args, "--json", "--progress").stdout)
-    made, text = rules.load(out), out.read_text()
-    assert 0 < len(made) == len(told["rules"]) and all(isinstance(rule, Soft) for rule in made)
-    assert told["fit"]["won"] and told["fit"]["held_out"]["exact"] > told["fit"]["plain"]["exact"]
+    document = json.loads(run.ok(*args, "--json", "--progress").stdout)
+    built, text = rules.load(out), out.read_text()
+    assert 0 < len(built) == len(document["rules"]) and all(isinstance(rule, Soft) for rule in built)
+    assert document["fit"]["won"] and document["fit"]["held_out"]["exact"] > document["fit"]["plain"]["exact"]
     model = bridle.load(weak / "m.bridle")
     assert f"# priced for model {model.fingerprint_} on 140 sequences in 4 folds" in text
     assert "# sequences all right: " in text and "95 % interval" in text and "better in" in text
@@ -278,8 +279,8 @@ def test_written_rules_are_tuned(run: Cli, weak: Path, tmp_path: Path) -> None:
     assert text[4].startswith("exactly 1 segment of DATE") and text[4].endswith("  # one year")
     assert text[5] == "# off: DATE before AUTHOR"
     assert len(rules.load(out)) == 2
-    told = json.loads(run.ok(*args, "--json").stdout)
-    assert told["best"] == "tuned" and [one["choice"] for one in told["rules"]][1] == "off"
+    document = json.loads(run.ok(*args, "--json").stdout)
+    assert document["best"] == "tuned" and [rule["choice"] for rule in document["rules"]][1] == "off"
 
 
 def test_a_file_is_tuned_in_place_if_asked(run: Cli, weak: Path, tmp_path: Path) -> None:
@@ -313,14 +314,14 @@ def test_rules_against_gold(run: Cli, folder: Path, learned: Path) -> None:
 
 def test_rules_against_a_model(run: Cli, folder: Path, learned: Path, tmp_path: Path) -> None:
     args = ["rules", "test", learned, folder / "tune.txt", "--model", folder / "m.bridle"]
-    told = json.loads(run.ok(*args, "--json").stdout)
-    assert told["sequences"] == 80 and len(told["rules"]) == len(rules.load(learned))
-    assert told["all"]["accuracy"] > told["none"]["accuracy"]
+    document = json.loads(run.ok(*args, "--json").stdout)
+    assert document["sequences"] == 80 and len(document["rules"]) == len(rules.load(learned))
+    assert document["all"]["accuracy"] > document["none"]["accuracy"]
     text = run.ok(*args, "--no-leave-out").stdout
-    assert f"no rules:  {told['none']['accuracy']:.2%}" in text and "F1 among" not in text
+    assert f"no rules:  {document['none']['accuracy']:.2%}" in text and "F1 among" not in text
     assert "gain of F1 when added alone" in text
     accuracy = json.loads(run.ok("eval", folder / "tune.txt", "--model", folder / "m.bridle", "--json").stdout)
-    assert told["none"]["accuracy"] == accuracy["accuracy"]
+    assert document["none"]["accuracy"] == accuracy["accuracy"]
 
 
 def test_relaxed_sequences_make_the_exit_code(run: Cli, folder: Path, tmp_path: Path) -> None:
@@ -339,20 +340,20 @@ def test_unknown_labels_are_told_with_their_lines(run: Cli, folder: Path, tmp_pa
     assert run("rules", "test", path, folder / "tune.txt", *COLUMNS, "--labels", "TITEL,YEAR").exit_code == 0
 
 
-@pytest.mark.parametrize(("text", "told"), [("nonsense\n", "bad.rules:1:"), ("# nothing\n", "there are no rules")])
-def test_rules_test_says_what_is_wrong(run: Cli, folder: Path, tmp_path: Path, text: str, told: str) -> None:
+@pytest.mark.parametrize(("text", "message"), [("nonsense\n", "bad.rules:1:"), ("# nothing\n", "there are no rules")])
+def test_rules_test_says_what_is_wrong(run: Cli, folder: Path, tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "bad.rules").write_text(text)
     result = run("rules", "test", tmp_path / "bad.rules", folder / "tune.txt", *COLUMNS)
-    assert result.exit_code == 2 and told in result.stderr
+    assert result.exit_code == 2 and message in result.stderr
 
 
 def test_rules_about_tokens_find_their_texts(run: Cli, folder: Path, tmp_path: Path) -> None:
     (tmp_path / "t.rules").write_text("fix DATE at tokens /d\\d/\n")
     for model in ([], ["--model", folder / "m.bridle"]):
-        told = json.loads(
+        document = json.loads(
             run.ok("rules", "test", tmp_path / "t.rules", folder / "tune.txt", *COLUMNS, "--json", *model).stdout
         )
-        assert told["rules"][0]["gold"] == 1.0
+        assert document["rules"][0]["gold"] == 1.0
 
 
 # ---- test cases of rules files --------------------------------------------------------------------------------------
@@ -391,8 +392,8 @@ def test_test_cases_beside_data(run: Cli, folder: Path, tmp_path: Path) -> None:
     assert json.loads(run.ok(*args, "--json").stdout)["examples"] is None
     result = run(*args, "--model", folder / "m.bridle")
     assert result.exit_code == 1 and result.stdout.endswith("1 test case: 0 passed, 1 failed\n")
-    told = json.loads(run(*args, "--model", folder / "m.bridle", "--json").stdout)
-    assert told["sequences"] == 80 and [one["passed"] for one in told["examples"]] == [False]
+    document = json.loads(run(*args, "--model", folder / "m.bridle", "--json").stdout)
+    assert document["sequences"] == 80 and [sentence["passed"] for sentence in document["examples"]] == [False]
 
 
 def test_a_file_of_test_cases_alone(run: Cli, folder: Path, tmp_path: Path) -> None:
@@ -403,7 +404,7 @@ def test_a_file_of_test_cases_alone(run: Cli, folder: Path, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("text", "model", "more", "told"),
+    ("text", "model", "more", "message"),
     [
         (GOOD, False, (), "got no DATA and no --model"),
         ("present TITLE", True, (), "no test cases in the rules file"),
@@ -411,11 +412,11 @@ def test_a_file_of_test_cases_alone(run: Cli, folder: Path, tmp_path: Path) -> N
     ],
 )
 def test_nothing_to_test_on(
-    run: Cli, folder: Path, tmp_path: Path, text: str, model: bool, more: tuple[str, ...], told: str
+    run: Cli, folder: Path, tmp_path: Path, text: str, model: bool, more: tuple[str, ...], message: str
 ) -> None:
     (tmp_path / "t.rules").write_text(f"{text}\n")
     result = run("rules", "test", tmp_path / "t.rules", *(["--model", folder / "m.bridle"] if model else []), *more)
-    assert result.exit_code == 2 and told in result.stderr
+    assert result.exit_code == 2 and message in result.stderr
 
 
 def test_test_cases_stay_when_rules_are_tuned_and_shown(run: Cli, folder: Path, tmp_path: Path) -> None:

@@ -27,25 +27,25 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def about(run: Cli, *asked: Any) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(run.stdout("info", *asked, "--json"))
-    return found
+    document: dict[str, Any] = json.loads(run.stdout("info", *asked, "--json"))
+    return document
 
 
 def test_all_of_a_model(run: Cli, model: Path) -> None:
-    found, loaded = about(run, model), bridle.load(model)
-    assert (found["kind"], found["version"], found["bytes"]) == ("CRF", bridle.__version__, model.stat().st_size)
-    assert found["labels"] == {"B-LOC": 1, "B-PER": 3, "I-PER": 1, "O": 7} and found["scheme"] == "BIO"
-    assert found["features"]["set"] == "ner" and "BIO segments" in found["features"]["why"]
-    assert found["features"]["templates"] == SETS["ner"].splitlines()
-    assert found["features"]["attributes"] == len(loaded.features_)
-    assert found["weights"]["count"] == loaded.n_weights_ >= found["weights"]["nonzero"]
-    assert (found["settings"]["c1"], found["settings"]["c2"], found["settings"]["seed"]) == (0.0, 0.1, 0)
-    assert found["training"] == {"iterations": loaded.progress_.iteration, "ended": loaded.progress_.why}
-    assert (found["data"]["sequences"], found["data"]["tokens"], found["dev"]["tokens"]) == (2, 12, 12)
-    assert found["scores"]["accuracy"] > 0.5 and found["rules"] == []
-    assert list(found["top_features"]) == list(loaded.labels_.names)
-    assert found["top_features"]["O"] == [list(one) for one in loaded.top_features("O", 10)]
-    assert found["top_transitions"] == [list(one) for one in loaded.top_transitions(10)]
+    result, loaded = about(run, model), bridle.load(model)
+    assert (result["kind"], result["version"], result["bytes"]) == ("CRF", bridle.__version__, model.stat().st_size)
+    assert result["labels"] == {"B-LOC": 1, "B-PER": 3, "I-PER": 1, "O": 7} and result["scheme"] == "BIO"
+    assert result["features"]["set"] == "ner" and "BIO segments" in result["features"]["why"]
+    assert result["features"]["templates"] == SETS["ner"].splitlines()
+    assert result["features"]["attributes"] == len(loaded.features_)
+    assert result["weights"]["count"] == loaded.n_weights_ >= result["weights"]["nonzero"]
+    assert (result["settings"]["c1"], result["settings"]["c2"], result["settings"]["seed"]) == (0.0, 0.1, 0)
+    assert result["training"] == {"iterations": loaded.progress_.iteration, "ended": loaded.progress_.why}
+    assert (result["data"]["sequences"], result["data"]["tokens"], result["dev"]["tokens"]) == (2, 12, 12)
+    assert result["scores"]["accuracy"] > 0.5 and result["rules"] == []
+    assert list(result["top_features"]) == list(loaded.labels_.names)
+    assert result["top_features"]["O"] == [list(item) for item in loaded.top_features("O", 10)]
+    assert result["top_transitions"] == [list(item) for item in loaded.top_transitions(10)]
 
 
 def test_people_read_the_same(run: Cli, model: Path) -> None:
@@ -66,9 +66,9 @@ def test_people_read_the_same(run: Cli, model: Path) -> None:
 
 
 def test_one_label_or_type(run: Cli, model: Path) -> None:
-    found = about(run, model, "--label", "PER", "--top", "3")
-    assert list(found["top_features"]) == ["B-PER", "I-PER"]
-    assert all("PER" in before + after for before, after, _ in found["top_transitions"])
+    result = about(run, model, "--label", "PER", "--top", "3")
+    assert list(result["top_features"]) == ["B-PER", "I-PER"]
+    assert all("PER" in before + after for before, after, _ in result["top_transitions"])
     assert list(about(run, model, "--label", "O")["top_features"]) == ["O"]
     assert about(run, model, "--top", "0")["top_features"] == {}
     assert "wanted one of B-LOC, B-PER" in run.ok("info", model, "--label", "X", code=2).stderr
@@ -77,8 +77,8 @@ def test_one_label_or_type(run: Cli, model: Path) -> None:
 def test_a_model_without_its_configuration(run: Cli, model: Path, tmp_path: Path) -> None:
     alone = tmp_path / "alone.bridle"
     alone.write_bytes(model.read_bytes())
-    found = about(run, alone)
-    assert found["data"] is None and found["labels"]["O"] is None and found["features"]["set"] == "ner"
+    result = about(run, alone)
+    assert result["data"] is None and result["labels"]["O"] is None and result["features"]["set"] == "ner"
     run.ok("info", alone)
 
 
@@ -91,9 +91,9 @@ def test_a_configuration_that_does_not_fit(run: Cli, model: Path, tmp_path: Path
         config |= {"data": {"files": [5], "sequences": "two"}, "dev": 3, "scores": {"accuracy": None}, "versions": None}
     config["model"] = {} if change == "other" else config["model"]
     Path(f"{copy}.json").write_text("{" if change == "broken" else json.dumps(config))
-    told = run.ok("info", copy)
+    output = run.ok("info", copy)
     says = {"other": "belongs to another model", "broken": "cannot be used", "edited": ""}[change]
-    assert says in told.stderr and "scheme BIO" in told.stdout
+    assert says in output.stderr and "scheme BIO" in output.stdout
 
 
 @pytest.mark.parametrize("learner", ["perceptron", "ibt", "local-perceptron", "local-winnow"])
@@ -102,31 +102,31 @@ def test_every_learner(run: Cli, model: Path, tmp_path: Path, learner: str) -> N
     rules = ("--rules", tmp_path / "r.rules") if learner == "ibt" else ()
     out = tmp_path / "m"
     run.ok("train", model.with_name("train.txt"), "-o", out, "--learner", learner, "--features", "pos", *rules)
-    found = about(run, out)
-    assert found["settings"]["algorithm"] == learner.removeprefix("local-")
-    assert found["features"]["set"] == "pos" and found["features"]["why"] is None
-    assert found["rules"] == (["at most 2 segments of PER"] if rules else [])
-    assert (found["top_transitions"] == []) == learner.startswith("local")
+    result = about(run, out)
+    assert result["settings"]["algorithm"] == learner.removeprefix("local-")
+    assert result["features"]["set"] == "pos" and result["features"]["why"] is None
+    assert result["rules"] == (["at most 2 segments of PER"] if rules else [])
+    assert (result["top_transitions"] == []) == learner.startswith("local")
     shown = run.stdout("info", out)
     assert "iterations" in shown and ("at most 2 segments" in shown) == bool(rules)
 
 
 def test_templates_of_ones_own(run: Cli, tmp_path: Path) -> None:
     bridle.CRF(features=["word[0]", "label[-1]"], c2=1).fit([["a", "b"]], [["D", "N"]]).save(tmp_path / "m")
-    found = about(run, tmp_path / "m")
-    assert found["features"]["set"] is None and found["version"] is None
+    result = about(run, tmp_path / "m")
+    assert result["features"]["set"] is None and result["version"] is None
     assert "2 templates, 2 attributes" in run.stdout("info", tmp_path / "m")
 
 
 def test_a_converted_model(run: Cli, tmp_path: Path) -> None:
     (tmp_path / "small.crfsuite").write_bytes(SMALL)
-    told = run.ok("info", tmp_path / "small.crfsuite", code=2).stderr
-    assert "got a CRFsuite model" in told and "bridle convert" in told
+    stderr = run.ok("info", tmp_path / "small.crfsuite", code=2).stderr
+    assert "got a CRFsuite model" in stderr and "bridle convert" in stderr
     run.ok("convert", tmp_path / "small.crfsuite", "-o", tmp_path / "m")
-    found = about(run, tmp_path / "m")
-    assert found["features"] | {"why": None} == found["features"] and found["features"]["kind"] == "plain"
-    assert found["training"]["ended"] == "trained elsewhere" and "c2" not in found["settings"]
-    assert found["weights"]["count"] == 12
+    result = about(run, tmp_path / "m")
+    assert result["features"] | {"why": None} == result["features"] and result["features"]["kind"] == "plain"
+    assert result["training"]["ended"] == "trained elsewhere" and "c2" not in result["settings"]
+    assert result["weights"]["count"] == 12
     shown = run.stdout("info", tmp_path / "m")
     assert "ready-made, 7 attributes" in shown and "trained elsewhere" in shown
 

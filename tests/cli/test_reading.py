@@ -25,8 +25,8 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def labels(run: Cli, *args: object) -> list[str]:
-    found: list[str] = json.loads(run("decode", "s.jsonl", *args).stdout)["labels"]
-    return found
+    document: list[str] = json.loads(run("decode", "s.jsonl", *args).stdout)["labels"]
+    return document
 
 
 def test_all_rules_files_count(run: Cli, here: Path) -> None:
@@ -44,26 +44,28 @@ def test_all_rules_files_count(run: Cli, here: Path) -> None:
 
 def test_mistakes_name_the_file_that_they_are_in(run: Cli, here: Path) -> None:
     Path("bad.rules").write_text("no duplicate of A\n")
-    found = run("decode", "s.jsonl", "--rules", "one.rules", "--rules", "bad.rules")
-    assert found.exit_code == 2 and found.stderr.startswith("bridle: bad.rules:1: not a rule: 'no duplicate of A'")
-    assert "Did you mean: no duplicates of A" in found.stderr
+    completed = run("decode", "s.jsonl", "--rules", "one.rules", "--rules", "bad.rules")
+    assert completed.exit_code == 2 and completed.stderr.startswith(
+        "bridle: bad.rules:1: not a rule: 'no duplicate of A'"
+    )
+    assert "Did you mean: no duplicates of A" in completed.stderr
 
 
 def test_files_are_checked_and_shown_together(run: Cli, here: Path) -> None:
     Path("two.rules").write_text("# nothing\nat most 1 token of A\n")
-    found = run("rules", "check", "one.rules", "two.rules", "--labels", "O,A,B")
-    assert found.exit_code == 1
-    assert found.stdout == "two.rules:2: warning duplicate the same rule as line 1 of one.rules\n"
+    completed = run("rules", "check", "one.rules", "two.rules", "--labels", "O,A,B")
+    assert completed.exit_code == 1
+    assert completed.stdout == "two.rules:2: warning duplicate the same rule as line 1 of one.rules\n"
     shown = run("rules", "show", "one.rules", "two.rules", "--json").stdout.splitlines()
-    assert [(one["file"], one["line"]) for one in map(json.loads, shown)] == [("one.rules", 1), ("two.rules", 2)]
-    told = json.loads(run("rules", "check", "one.rules", "two.rules", "--json").stdout.splitlines()[0])
-    assert (told["file"], told["line"], told["code"]) == ("two.rules", 2, "duplicate")
+    assert [(item["file"], item["line"]) for item in map(json.loads, shown)] == [("one.rules", 1), ("two.rules", 2)]
+    document = json.loads(run("rules", "check", "one.rules", "two.rules", "--json").stdout.splitlines()[0])
+    assert (document["file"], document["line"], document["code"]) == ("two.rules", 2, "duplicate")
 
 
 def test_unknown_labels_are_an_error_or_left_out(run: Cli, here: Path) -> None:
     args = ("decode", "s.jsonl", "--rules", "one.rules", "--rules", "odd.rules")
-    found = run(*args)
-    assert found.exit_code == 2 and found.stderr == (
+    completed = run(*args)
+    assert completed.exit_code == 2 and completed.stderr == (
         "bridle: odd.rules:1: unknown label 'X'; known: O, A, B.\n"
         "odd.rules:2: unknown label 'TITEL'; known: O, A, B\n"
         "Are these rules for other data, or other labels? --lenient leaves them out.\n"
@@ -110,18 +112,18 @@ def test_old_configurations_name_one_file(run: Cli, here: Path) -> None:
 
 def test_the_order_that_was_perhaps_meant(run: Cli, here: Path) -> None:
     Path("order.rules").write_text("A before B\nA before B  [penalty 2]\n")
-    found = run("rules", "test", "order.rules", "d.txt", "--columns", "word,label")
+    completed = run("rules", "test", "order.rules", "d.txt", "--columns", "word,label")
     assert (
         "`A before B` holds in 0.0% of gold; did you mean `first A before first B`, which holds in 75.0%?"
-        in found.stdout
+        in completed.stdout
     )
-    assert found.stdout.count("did you mean") == 2
-    told = json.loads(run("rules", "test", "order.rules", "d.txt", "--columns", "word,label", "--json").stdout)
-    assert [hint["instead"] for hint in told["hints"]] == [
+    assert completed.stdout.count("did you mean") == 2
+    document = json.loads(run("rules", "test", "order.rules", "d.txt", "--columns", "word,label", "--json").stdout)
+    assert [hint["instead"] for hint in document["hints"]] == [
         "first A before first B",
         "first A before first B  [penalty 2.0]",
     ]
-    assert told["hints"][0]["gold_instead"] == 0.75
+    assert document["hints"][0]["gold_instead"] == 0.75
 
 
 def test_tuned_rules_of_several_files_are_one_file(run: Cli, here: Path) -> None:
@@ -145,8 +147,8 @@ def test_tuned_rules_of_several_files_are_one_file(run: Cli, here: Path) -> None
     refused = run(*tune, "-o", "one.rules")
     assert refused.exit_code == 2 and "this file would be overwritten" in refused.stderr
     assert run(*tune, "-o", "out.rules").exit_code in (0, 1)
-    made = Path("out.rules").read_text().splitlines()
-    kept = [line.removeprefix("# off: ") for line in made if not line.startswith(("# Tuned", "# priced"))]
+    built = Path("out.rules").read_text().splitlines()
+    kept = [line.removeprefix("# off: ") for line in built if not line.startswith(("# Tuned", "# priced"))]
     assert kept[:2] == ["# ---- top.rules", "# top"] and kept[2] == "# ---- include one.rules"
     assert "at most 1 token of A" in kept[3] and kept[4:6] == [
         "# ---- end of one.rules",

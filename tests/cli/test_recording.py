@@ -37,36 +37,36 @@ def trained(run: Cli) -> Training:
 
     def train(*more: object) -> dict[str, Any]:
         run.ok("train", "train.txt", "-o", "m.bridle", "--columns", "word,pos,chunk", "--iterations", 4, *more)
-        found: dict[str, Any] = json.loads(Path("m.bridle.json").read_text())
-        return found
+        document: dict[str, Any] = json.loads(Path("m.bridle.json").read_text())
+        return document
 
     return train
 
 
 def test_all_that_matters_is_written(trained: Training, here: Path) -> None:
-    told = trained("--dev", "dev.txt", "--on-unknown", "wrong", "--seed", 7)
-    settings = told["settings"]
+    output = trained("--dev", "dev.txt", "--on-unknown", "wrong", "--seed", 7)
+    settings = output["settings"]
     assert settings["data"] == ["train.txt"] and settings["columns"] == "word,pos,chunk" and settings["seed"] == 7
     assert settings["learner"] == "crf" and settings["c2"] is None and settings["on_unknown"] == "wrong"
-    assert told["model"]["c2"] == 0.1 and "word[0]" in told["model"]["features"]  # defaults, as they turned out
-    assert told["data"] == {
+    assert output["model"]["c2"] == 0.1 and "word[0]" in output["model"]["features"]  # defaults, as they turned out
+    assert output["data"] == {
         "files": [{"file": "train.txt", "bytes": len(TRAIN)}],
         "sequences": 6,
         "tokens": 21,
         "labels": {"B-NP": 6, "B-VP": 6, "I-NP": 9},
     }
-    assert told["dev"]["tokens"] == 3 and told["scores"]["accuracy"] == pytest.approx(2 / 3)
-    assert told["scores"]["segments"]["recall"] == 1.0
+    assert output["dev"]["tokens"] == 3 and output["scores"]["accuracy"] == pytest.approx(2 / 3)
+    assert output["scores"]["segments"]["recall"] == 1.0
     model = bridle.load("m.bridle")
-    training = told["training"]
+    training = output["training"]
     assert training["iterations"] == 4 == len(training["losses"]) and training["loss"] == model.progress_.losses[-1]
-    assert told["versions"]["bridle"] == bridle.__version__ and told["time"].endswith("+00:00")
+    assert output["versions"]["bridle"] == bridle.__version__ and output["time"].endswith("+00:00")
     assert sorted(path.name for path in here.iterdir()) == ["dev.txt", "m.bridle", "m.bridle.json", "train.txt"]
 
 
 def test_every_option_is_in_it(run: Cli, trained: Training, here: Path) -> None:
     wanted = set(re.findall(r"--[a-z0-9-]+", run("train", "--help").stdout))
-    told = {"--" + name.replace("_", "-") for name in trained()["settings"]}
+    output = {"--" + name.replace("_", "-") for name in trained()["settings"]}
     without = {
         "--settings",
         "--config",
@@ -77,7 +77,7 @@ def test_every_option_is_in_it(run: Cli, trained: Training, here: Path) -> None:
         "--json",
         "--help",
     }
-    assert wanted - told == without | {"--help"}
+    assert wanted - output == without | {"--help"}
 
 
 def test_a_run_is_repeated(run: Cli, trained: Training, here: Path) -> None:
@@ -87,8 +87,8 @@ def test_a_run_is_repeated(run: Cli, trained: Training, here: Path) -> None:
     assert result.exit_code == 0 and Path("again.bridle").read_bytes() == before
     first, second = (json.loads(Path(name).read_text()) for name in ("m.bridle.json", "again.bridle.json"))
     assert first["settings"].pop("out") != second["settings"].pop("out")
-    for one in (first, second):
-        del one["time"], one["training"]["seconds"]
+    for item in (first, second):
+        del item["time"], item["training"]["seconds"]
     assert first == second
     assert run("train", "--config", "m.bridle.json").exit_code == 0  # in its place
     assert Path("m.bridle").read_bytes() == before
@@ -99,9 +99,9 @@ def test_the_command_line_wins(run: Cli, trained: Training, here: Path) -> None:
     Path("less.txt").write_text(DEV.replace(" O\n", " B-VP\n"))
     result = run("train", "less.txt", "--config", "m.bridle.json", "--c2", 3, "--iterations", 2, "-o", "n.bridle")
     assert result.exit_code == 0, result.output
-    told = json.loads(Path("n.bridle.json").read_text())
-    assert told["settings"]["data"] == ["less.txt"] and told["data"]["sequences"] == 1
-    assert told["settings"]["scheme"] == "BIO" and told["settings"]["columns"] == "word,pos,chunk"
+    document = json.loads(Path("n.bridle.json").read_text())
+    assert document["settings"]["data"] == ["less.txt"] and document["data"]["sequences"] == 1
+    assert document["settings"]["scheme"] == "BIO" and document["settings"]["columns"] == "word,pos,chunk"
     model = bridle.load("n.bridle")
     assert isinstance(model, CRF) and model.c2 == 3.0 and model.progress_.iteration == 2
 
@@ -121,10 +121,10 @@ def test_data_that_has_changed_is_told(run: Cli, trained: Training, here: Path) 
 
 
 def test_what_people_edit_does_no_harm(run: Cli, trained: Training, here: Path) -> None:
-    told = trained()
+    output = trained()
     for odd in (None, 3, [None], [{"file": "train.txt"}]):
-        told["data"]["files"], told["dev"] = odd, odd
-        Path("c.json").write_text(json.dumps(told))
+        output["data"]["files"], output["dev"] = odd, odd
+        Path("c.json").write_text(json.dumps(output))
         assert run("train", "--config", "c.json", "-o", "n").exit_code == 0
 
 
@@ -142,7 +142,7 @@ def test_ctrl_c_is_written_too(run: Cli, here: Path, monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         (None, "c.json: cannot read this file"),
         ("{", "c.json: not JSON"),
@@ -156,11 +156,11 @@ def test_ctrl_c_is_written_too(run: Cli, here: Path, monkeypatch: pytest.MonkeyP
         ('{"command": "bridle train", "settings": {"data": "train.txt"}}', '"data" must be a list of files'),
     ],
 )
-def test_a_bad_configuration(run: Cli, here: Path, text: str | None, told: str) -> None:
+def test_a_bad_configuration(run: Cli, here: Path, text: str | None, message: str) -> None:
     if text is not None:
         Path("c.json").write_text(text)
     result = run("train", "--config", "c.json", "-o", "m")
-    assert result.exit_code == 2 and told in result.stderr and "Traceback" not in result.stderr
+    assert result.exit_code == 2 and message in result.stderr and "Traceback" not in result.stderr
     assert not Path("m").exists()
 
 

@@ -31,16 +31,16 @@ def test_cross_validation_needs_no_model(run: Cli, data: Path, tmp_path: Path) -
     assert lines[0].split()[:2] == ["fold", "sequences"] and lines[4].startswith("mean ") and "±" in lines[4]
     assert "fold 3/3: F1" in result.stderr and "with rules F1" in result.stderr
     assert sorted(path.name for path in tmp_path.iterdir()) == ["my.rules"]
-    told = json.loads(run.stdout(*args, "--json"))
-    assert told["cross_validation"]["ruled"]["f1"].keys() == {"mean", "deviation"}
-    assert len(told["cross_validation"]["folds"]) == 3 and told["settings"]["cv"] == 3
+    document = json.loads(run.stdout(*args, "--json"))
+    assert document["cross_validation"]["ruled"]["f1"].keys() == {"mean", "deviation"}
+    assert len(document["cross_validation"]["folds"]) == 3 and document["settings"]["cv"] == 3
     direct = bridle.models.cross_validate(
         bridle.CRF(features=["word[0]"], iterations=5, c2=1.0, threads=1),
         [{"word": x} for x in TRAIN[0]],
         TRAIN[1],
         folds=3,
     )
-    assert told["cross_validation"]["plain"]["f1"]["mean"] == direct.spread("f1").mean
+    assert document["cross_validation"]["plain"]["f1"]["mean"] == direct.spread("f1").mean
 
 
 def test_with_a_place_the_model_is_trained_on_everything(run: Cli, data: Path, tmp_path: Path) -> None:
@@ -58,12 +58,12 @@ def test_the_best_of_a_search_is_what_is_trained(run: Cli, data: Path, tmp_path:
     args = ["train", data, *FAST, "--search", "c1=0,0.5", "--search", "c2=0.1,10,100", "--measure", "accuracy"]
     result = run.ok(*args, "-o", out, "--progress")
     assert "best by accuracy on 4 folds: c1=" in result.stdout and "rung 1, 60 sequences, c1=0, c2=" in result.stderr
-    found = json.loads((tmp_path / "m.bridle.json").read_text())["search"]
+    document = json.loads((tmp_path / "m.bridle.json").read_text())["search"]
     model = bridle.load(out)
     assert isinstance(model, bridle.CRF)
-    assert (model.c1_, model.c2_) == (found["settings"]["c1"], found["settings"]["c2"])
-    told = json.loads(run.stdout(*args, "--json", "--dev", data))
-    assert told["search"]["folds"] == 0 and not out.with_name("None").exists()
+    assert (model.c1_, model.c2_) == (document["settings"]["c1"], document["settings"]["c2"])
+    record = json.loads(run.stdout(*args, "--json", "--dev", data))
+    assert record["search"]["folds"] == 0 and not out.with_name("None").exists()
 
 
 def test_usual_values_and_a_picture(run: Cli, data: Path, tmp_path: Path) -> None:

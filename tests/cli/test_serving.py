@@ -20,18 +20,18 @@ class Started(dict[str, Any]):
 
 @pytest.fixture
 def started(monkeypatch: pytest.MonkeyPatch) -> Iterator[Started]:
-    found = Started()
+    result = Started()
 
     def run(service: Any, **options: Any) -> None:
-        found.update(options, service=service)
+        result.update(options, service=service)
         options["ready"]("http://127.0.0.1:8000")
 
     monkeypatch.setattr("bridle.serve.run", run)
     monkeypatch.delenv("BRIDLE_TOKEN", raising=False)
     opened = list[str]()
     monkeypatch.setattr("webbrowser.open", opened.append)
-    found["opened"] = opened
-    yield found
+    result["opened"] = opened
+    yield result
 
 
 @pytest.fixture(scope="module")
@@ -47,11 +47,11 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_it_listens_on_this_machine_only(run: Cli, started: Started, model: Path) -> None:
-    found = run.ok("serve", model)
+    result = run.ok("serve", model)
     assert (started["host"], started["port"], started["token"], started["origins"]) == ("127.0.0.1", 8000, None, ())
     assert started["hosts"] == {"localhost", "127.0.0.1", "[::1]"}
     assert started["service"].limits == Limits() and started["service"].name == "m"
-    assert found.stderr == "bridle: serving m at http://127.0.0.1:8000/ (Ctrl-C stops it)\n"
+    assert result.stderr == "bridle: serving m at http://127.0.0.1:8000/ (Ctrl-C stops it)\n"
     assert not started["opened"]
 
 
@@ -99,9 +99,9 @@ def test_every_limit_is_an_option(run: Cli, started: Started, model: Path) -> No
         "--max-data": "3MB",
     }
     run.ok("serve", model, *[word for pair in asked.items() for word in pair])
-    found, default = started["service"].limits.to_dict(), Limits().to_dict()
-    assert sorted(found.values()) == [3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 1_000_000, 2_000_000, 3_000_000]
-    assert [name for name in found if found[name] == default[name]] == []
+    result, default = started["service"].limits.to_dict(), Limits().to_dict()
+    assert sorted(result.values()) == [3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 1_000_000, 2_000_000, 3_000_000]
+    assert [name for name in result if result[name] == default[name]] == []
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1"])
@@ -115,9 +115,9 @@ def test_the_token_may_come_from_the_environment(
     run: Cli, started: Started, model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("BRIDLE_TOKEN", "sesame")
-    found = run.ok("serve", model, "--host", "::1", "--cors", "https://a.example", "--allow-host", "b.example")
+    result = run.ok("serve", model, "--host", "::1", "--cors", "https://a.example", "--allow-host", "b.example")
     assert (started["token"], list(started["origins"])) == ("sesame", ["https://a.example"])
-    assert "b.example" in started["hosts"] and "sesame" not in found.output
+    assert "b.example" in started["hosts"] and "sesame" not in result.output
 
 
 @pytest.mark.parametrize(
@@ -137,15 +137,15 @@ def test_what_it_refuses(
     run: Cli, started: Started, model: Path, words: list[str], said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(model.parent)
-    found = run("serve", "m.bridle", *words)
-    assert found.exit_code == 2 and said in found.stderr and "service" not in started
+    completed = run("serve", "m.bridle", *words)
+    assert completed.exit_code == 2 and said in completed.stderr and "service" not in started
 
 
 def test_without_the_extra(run: Cli, model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "starlette", None)
     for words in (["serve", model], ["explore"]):
-        found = run(*words)
-        assert found.exit_code == 2 and "pip install 'bridle-nlp[serve]'" in found.stderr
+        completed = run(*words)
+        assert completed.exit_code == 2 and "pip install 'bridle-nlp[serve]'" in completed.stderr
 
 
 def test_explore_needs_nothing(run: Cli, started: Started) -> None:

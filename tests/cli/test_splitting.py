@@ -37,12 +37,12 @@ def test_the_parts_together_are_the_file(run: Cli, data: Path, tmp_path: Path) -
 def test_json_tells_counts_and_files(run: Cli, data: Path, tmp_path: Path) -> None:
     packed = tmp_path / "all.txt.gz"
     packed.write_bytes(gzip.compress(ROWS.encode()))
-    told = json.loads(run.stdout("split", packed, "-o", tmp_path / "p", "--into", "a=0.5,b=0.5", "--json"))
-    assert told["seed"] == 0 and list(told["parts"]) == ["a", "b"]
-    one = told["parts"]["a"]
-    assert one["file"] == str(tmp_path / "p" / "a.txt.gz")
-    assert (one["sequences"], one["tokens"], one["labels"], one["duplicates"]) == (10, 20, {"B-A": 10, "O": 10}, 0)
-    assert len(load(one["file"])[0]) == 10
+    document = json.loads(run.stdout("split", packed, "-o", tmp_path / "p", "--into", "a=0.5,b=0.5", "--json"))
+    assert document["seed"] == 0 and list(document["parts"]) == ["a", "b"]
+    item = document["parts"]["a"]
+    assert item["file"] == str(tmp_path / "p" / "a.txt.gz")
+    assert (item["sequences"], item["tokens"], item["labels"], item["duplicates"]) == (10, 20, {"B-A": 10, "O": 10}, 0)
+    assert len(load(item["file"])[0]) == 10
 
 
 def test_nothing_is_written_over(run: Cli, data: Path, tmp_path: Path) -> None:
@@ -70,7 +70,7 @@ def test_documents_files_and_columns_stay_whole(run: Cli, data: Path, tmp_path: 
     halves = ["--into", "a=0.5,b=0.5"]
 
     def labels(folder: str, name: str) -> set[str]:
-        return {label for one in load(tmp_path / folder / f"{name}.conll")[1] for label in one}
+        return {label for item in load(tmp_path / folder / f"{name}.conll")[1] for label in item}
 
     result = run.ok("split", data, "-o", tmp_path / "p", *halves, "--by", "documents")
     assert not labels("p", "a") & labels("p", "b") and not result.stderr
@@ -102,8 +102,8 @@ def test_every_format_comes_out_as_it_went_in(run: Cli, tmp_path: Path, format: 
     path = tmp_path / f"all{suffix}"
     write(path, rows, format)
     run.ok("split", path, "-o", tmp_path / "p", "--into", "a=0.5,b=0.5", "--format", format)
-    found = [example for name in "ab" for example in read(tmp_path / "p" / f"{name}{suffix}", format)]
-    key = [(list(e.tokens), list(e.labels or ())) for e in found]
+    result = [example for name in "ab" for example in read(tmp_path / "p" / f"{name}{suffix}", format)]
+    key = [(list(e.tokens), list(e.labels or ())) for e in result]
     assert sorted(key) == sorted((list(e.tokens), list(e.labels or ())) for e in read(path, format))
 
 

@@ -138,8 +138,8 @@ def test_what_a_terminal_cannot_show_is_escaped(run: Cli, folder: Path) -> None:
     (folder / "odd.rules").write_text("forbid 猫\n")
     env = {"PYTHONIOENCODING": "cp1252"}
     process = run.start("rules", "show", folder / "odd.rules", env=env, stdout=subprocess.PIPE)
-    out, told = process.communicate(timeout=60)
-    assert (process.returncode, out.strip(), told) == (0, rb"forbid \u732b", b"")
+    out, output = process.communicate(timeout=60)
+    assert (process.returncode, out.strip(), output) == (0, rb"forbid \u732b", b"")
 
 
 def test_the_command_line_starts_without_numpy_and_kernels() -> None:

@@ -54,14 +54,14 @@ def test_plain_text_in_and_spans_out(run: Cli, folder: Path) -> None:
 def test_tokens_that_the_model_does_not_know_are_told(run: Cli, folder: Path) -> None:
     command = ["tag", folder / "m.bridle", folder / "notes.txt", "--format", "text", "--to", "spans"]
     assert run(*command, "--option", "tokens=punctuation").stderr == ""
-    told = run.ok(*command, "--option", "tokens=blanks").stderr
-    assert "tokens=blanks splits text differently from the training data, which used tokens=punctuation" in told
+    stderr = run.ok(*command, "--option", "tokens=blanks").stderr
+    assert "tokens=blanks splits text differently from the training data, which used tokens=punctuation" in stderr
     assert (
         "tokens=words splits text differently"
         in run("tag", folder / "m.bridle", folder / "train.jsonl", "--option", "tokens=words").stderr
     )
-    found = run.stdout("explain", folder / "m.bridle", "--text", "Ann went to Rome.", "--json")
-    assert json.loads(found)["tokens"] == ["Ann", "went", "to", "Rome", "."]
+    result = run.stdout("explain", folder / "m.bridle", "--text", "Ann went to Rome.", "--json")
+    assert json.loads(result)["tokens"] == ["Ann", "went", "to", "Rome", "."]
 
 
 def test_spans_with_probabilities(run: Cli, folder: Path, tmp_path: Path) -> None:
@@ -78,14 +78,14 @@ def test_spans_with_probabilities(run: Cli, folder: Path, tmp_path: Path) -> Non
         tmp_path / "r.rules",
         stdin=NOTE,
     )
-    (found,) = [json.loads(line) for line in out.splitlines()]
+    (result,) = [json.loads(line) for line in out.splitlines()]
     tagger = bridle.load(folder / "m.bridle")
     decoder = tagger.decoder(["at most 1 segment of PER"])
     x = {"word": ["😀", "Bob", "Lee", "went", "to", "New", "York", "."]}
     labels = ["O", "B-PER", "I-PER", "O", "O", "B-LOC", "I-LOC", "O"]
     segments = [Segment(1, 3, "PER"), Segment(5, 7, "LOC")]
     wanted = segment_probabilities(decoder, tagger.lattice(x), labels, segments)
-    assert [span["probability"] for span in found["spans"]] == pytest.approx(wanted, abs=1e-6)
+    assert [span["probability"] for span in result["spans"]] == pytest.approx(wanted, abs=1e-6)
     assert 0.5 < min(wanted) < max(wanted) < 1
     tasks = run.stdout("tag", folder / "m.bridle", "--format", "text", "--to", "labelstudio", "--scores", stdin=NOTE)
     (prediction,) = json.loads(tasks)[0]["predictions"]
@@ -118,16 +118,16 @@ def test_a_text_without_an_answer_has_no_spans(run: Cli, folder: Path, tmp_path:
 )
 def test_every_format_there_and_back(run: Cli, folder: Path, tmp_path: Path, name: str) -> None:
     """Plain text is tagged into each format; that is trained on, evaluated, and tagged again."""
-    made = tmp_path / f"x.{'ann' if name == 'brat' else name}"
-    run.ok("tag", folder / "m.bridle", folder / "notes.txt", "--format", "text", "--to", name, "-o", made)
-    found = list(read(made, name))
-    assert [example.tokens[:2] for example in found] == [["😀", "Bob"], ["Ann", "went"]]
-    assert found[1].labels == ["B-PER", "O", "O", "B-LOC", "O"]
-    run.ok("train", made, "-o", tmp_path / "m", "--format", name, "--features", "fields", "--c2", 0.01)
-    assert "correct: 4." in run.stdout("eval", made, "--model", tmp_path / "m")
+    built = tmp_path / f"x.{'ann' if name == 'brat' else name}"
+    run.ok("tag", folder / "m.bridle", folder / "notes.txt", "--format", "text", "--to", name, "-o", built)
+    result = list(read(built, name))
+    assert [example.tokens[:2] for example in result] == [["😀", "Bob"], ["Ann", "went"]]
+    assert result[1].labels == ["B-PER", "O", "O", "B-LOC", "O"]
+    run.ok("train", built, "-o", tmp_path / "m", "--format", name, "--features", "fields", "--c2", 0.01)
+    assert "correct: 4." in run.stdout("eval", built, "--model", tmp_path / "m")
     if name != "parserator":  # its markup is the labels
-        again = run.ok("tag", tmp_path / "m", made, "--to", name, "-o", tmp_path / f"y{made.suffix}")
-        assert [x.labels for x in read(tmp_path / f"y{made.suffix}", name)] == [x.labels for x in found], again.output
+        again = run.ok("tag", tmp_path / "m", built, "--to", name, "-o", tmp_path / f"y{built.suffix}")
+        assert [x.labels for x in read(tmp_path / f"y{built.suffix}", name)] == [x.labels for x in result], again.output
 
 
 def test_output_is_like_the_input(run: Cli, folder: Path, tmp_path: Path) -> None:
@@ -145,8 +145,8 @@ def test_output_is_like_the_input(run: Cli, folder: Path, tmp_path: Path) -> Non
 
 def test_plain_text_is_written_with_the_options_of_the_training_data(run: Cli, folder: Path, tmp_path: Path) -> None:
     """So that predictions can be loaded where the training data came from."""
-    found = list(read(folder / "train.jsonl"))
-    write(tmp_path / "x.jsonl", found, "doccano", units="utf-16")
+    result = list(read(folder / "train.jsonl"))
+    write(tmp_path / "x.jsonl", result, "doccano", units="utf-16")
     more = ["--features", "fields", "--c2", 0.5]
     run.ok("train", tmp_path / "x.jsonl", "--option", "units=utf-16", "-o", tmp_path / "m", *more)
     command = ["tag", tmp_path / "m", folder / "notes.txt", "--format", "text", "--to"]
@@ -157,12 +157,12 @@ def test_plain_text_is_written_with_the_options_of_the_training_data(run: Cli, f
     assert spans(run.stdout(*command, "spans"))[0][0][:2] == (2, 9)  # another format
 
     names = {"key": "body", "from_name": "ner", "to_name": "note"}
-    write(tmp_path / "x.json", found, "labelstudio", **names)
+    write(tmp_path / "x.json", result, "labelstudio", **names)
     asked = [word for key, value in names.items() for word in ("--option", f"{key}={value}")]
     run.ok("train", tmp_path / "x.json", *asked, "-o", tmp_path / "m", *more)
     task, _ = json.loads(run.stdout(*command, "labelstudio"))
     assert task["data"] == {"body": NOTE}
-    assert {(one["from_name"], one["to_name"]) for one in task["predictions"][0]["result"]} == {("ner", "note")}
+    assert {(item["from_name"], item["to_name"]) for item in task["predictions"][0]["result"]} == {("ner", "note")}
 
 
 def test_gold_stands_beside_guess(run: Cli, tmp_path: Path) -> None:
@@ -218,19 +218,21 @@ def test_training_passes_over_texts_that_nobody_has_annotated(run: Cli, tmp_path
     done = {"data": {"text": "Ann left"}, "annotations": [{"result": [region]}]}
     open_task = {"data": {"text": "Bob left"}, "annotations": [], "predictions": [{"result": [region]}]}
     (tmp_path / "x.json").write_text(json.dumps([done, open_task, done]))
-    told = run.ok("train", tmp_path / "x.json", "-o", tmp_path / "m", "--c2", 1, "--threads", 1).stderr
-    assert "x.json: left out 1 texts without annotations" in told
+    stderr = run.ok("train", tmp_path / "x.json", "-o", tmp_path / "m", "--c2", 1, "--threads", 1).stderr
+    assert "x.json: left out 1 texts without annotations" in stderr
     (tmp_path / "y.json").write_text(json.dumps([open_task]))
-    told = run.ok("train", tmp_path / "y.json", "-o", tmp_path / "n", code=2).stderr
-    assert "there are no sequences; got 1 texts without annotations; wanted labelled sequences" in told
+    stderr = run.ok("train", tmp_path / "y.json", "-o", tmp_path / "n", code=2).stderr
+    assert "there are no sequences; got 1 texts without annotations; wanted labelled sequences" in stderr
     assert "processed 4 tokens" in run.stdout("eval", tmp_path / "x.json", "--model", tmp_path / "m")
 
 
 def test_a_table_to_be_tagged_may_lack_the_labels_of_the_training_data(run: Cli, tmp_path: Path) -> None:
     example = Example({"word": ["Ann", "left"]}, ["B-PER", "O"])
     write(tmp_path / "train.parquet", [example] * 4, label="ner", names=["O", "B-PER"])
-    told = run("train", tmp_path / "train.parquet", "--label", "NER", "-o", tmp_path / "m.bridle")
-    assert told.exit_code == 2 and "the column does not exist; got 'tokens', 'ner'; wanted 'NER'" in told.stderr
+    completed = run("train", tmp_path / "train.parquet", "--label", "NER", "-o", tmp_path / "m.bridle")
+    assert (
+        completed.exit_code == 2 and "the column does not exist; got 'tokens', 'ner'; wanted 'NER'" in completed.stderr
+    )
     run.ok("train", tmp_path / "train.parquet", "--label", "ner", "-o", tmp_path / "m.bridle")
     write(tmp_path / "new.parquet", [Example({"word": ["Ann"]})])
     assert run.stdout("tag", tmp_path / "m.bridle", tmp_path / "new.parquet") == "Ann\tB-PER\n\n"
@@ -240,7 +242,7 @@ def test_names_of_integers_on_the_command_line(run: Cli, tmp_path: Path) -> None
     rows = {"tokens": [["Ann", "left"]] * 4, "ner_tags": [[1, 0]] * 4}
     pyarrow.parquet.write_table(pyarrow.table(rows), tmp_path / "x.parquet")
     command = ["train", tmp_path / "x.parquet", "-o", tmp_path / "m.bridle"]
-    told = run(*command)
-    assert told.exit_code == 2 and "Pass --option names=A,B,..., the names of its integers." in told.stderr
+    completed = run(*command)
+    assert completed.exit_code == 2 and "Pass --option names=A,B,..., the names of its integers." in completed.stderr
     run.ok(*command, "--option", "names=O,B-PER")
     assert list(bridle.load(tmp_path / "m.bridle").labels_) == ["B-PER", "O"]

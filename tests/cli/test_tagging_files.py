@@ -65,10 +65,10 @@ def content(path: Path) -> Any:
 def labels_of(path: Path) -> list[Any]:
     """The labels of a file; None where there are none."""
     if path.suffix in (".parquet", ".arrow"):
-        found: list[Any] = content(path)["labels"].to_pylist()
+        rows: list[Any] = content(path)["labels"].to_pylist()
     else:
-        found = [example.labels for example in read(path, path.suffix[1:])]
-    return [None if labels is None or set(labels) == {"_"} else labels for labels in found]
+        rows = [example.labels for example in read(path, path.suffix[1:])]
+    return [None if labels is None or set(labels) == {"_"} else labels for labels in rows]
 
 
 @pytest.mark.parametrize("more", [[], ["--rules", "np.rules"], ["--rules", "never.rules", "--on-infeasible", "skip"]])
@@ -82,8 +82,10 @@ def test_one_file_and_shards_hold_what_the_library_says(
     rules = bridle.rules.load(more[1]) if more else ()
     options = {"columns": ["word", "pos", "chunk"], "unlabelled": "allow"} if name.endswith("txt") else {}
     with read(name, **options) as examples:
-        found = model.decode([dict(one.columns) for one in examples], model.decoder(rules, on_infeasible="skip"))
-    wanted = [labels or None for labels in found.labels]
+        result = model.decode(
+            [dict(sentence.columns) for sentence in examples], model.decoder(rules, on_infeasible="skip")
+        )
+    wanted = [labels or None for labels in result.labels]
     code = 1 if None in wanted else 0
     run.ok("tag", "m.bridle", name, "--to", to, "-o", f"{tmp_path}/shards/", *more, code=code)
     shards = sorted((tmp_path / "shards").glob("part-*"))
@@ -95,8 +97,8 @@ def test_one_file_and_shards_hold_what_the_library_says(
 
 def test_progress_as_json_has_a_last_line(run: Cli, folder: Path, tmp_path: Path) -> None:
     for out in (["-o", tmp_path / "x.txt"], [], ["-o", f"{tmp_path}/shards/"]):
-        told = run.ok("tag", folder / "m.bridle", folder / "bare.txt", *out, "--json-progress").stderr
-        (last,) = [json.loads(line) for line in told.splitlines() if line.startswith("{")]
+        stderr = run.ok("tag", folder / "m.bridle", folder / "bare.txt", *out, "--json-progress").stderr
+        (last,) = [json.loads(line) for line in stderr.splitlines() if line.startswith("{")]
         assert (last["rows"], last["tokens"], last["share"]) == (2, 3, 1.0)
 
 
@@ -104,10 +106,10 @@ def test_progress_as_json_has_a_last_line(run: Cli, folder: Path, tmp_path: Path
 def test_shards_begin_and_end(run: Cli, folder: Path, tmp_path: Path, name: str) -> None:
     out = tmp_path / "out"
     command = ["tag", folder / "m.bridle", folder / name, "-o", out]
-    told = run.ok(*command, "--resume", "--shard-size", 1).stderr
-    assert "rows" in told and "tokens/s" in told and "checksum of ids" in told
+    stderr = run.ok(*command, "--resume", "--shard-size", 1).stderr
+    assert "rows" in stderr and "tokens/s" in stderr and "checksum of ids" in stderr
     again = run.ok(*command, "--resume", "--shard-size", 1).stderr
-    assert again.startswith("bridle: this run has finished already: ") and told.split("; ")[1] == again.split("; ")[1]
+    assert again.startswith("bridle: this run has finished already: ") and stderr.split("; ")[1] == again.split("; ")[1]
     refused = run.ok(*command, code=2).stderr
     assert "already holds a run" in refused and "--resume to go on with it" in refused
     suffix = {"bare.txt": ".conll", "ids.jsonl": ".jsonl", "table.parquet": ".parquet"}[name]
@@ -143,8 +145,8 @@ def test_rows_that_fail_are_counted_and_kept(run: Cli, folder: Path, tmp_path: P
     pos = [["D", "N"], None, ["D", "N"], ["N"]]
     pq.write_table(pa.table({"id": list("abcd"), "tokens": tokens, "pos": pos}), tmp_path / "x.parquet")
     command = ["tag", folder / "m.bridle", tmp_path / "x.parquet"]
-    told = run.ok(*command, "-o", f"{tmp_path}/t/", code=1).stderr
-    assert "2 sequences failed and have no labels" in told and "2 error" in told
+    stderr = run.ok(*command, "-o", f"{tmp_path}/t/", code=1).stderr
+    assert "2 sequences failed and have no labels" in stderr and "2 error" in stderr
     table = pq.read_table(tmp_path / "t" / "part-00000.parquet")
     assert table["status"].to_pylist() == ["optimal", "error", "error", "optimal"]
     assert table["id"].to_pylist() == list("abcd") and table["error"].null_count == 2
@@ -223,8 +225,10 @@ def test_what_is_refused(
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes")
 def test_pipes_are_not_read(run: Cli, folder: Path, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-    told = run.ok("tag", folder / "m.bridle", "--format", "conll", tmp_path / "pipe", "-o", f"{tmp_path}/out/", code=2)
-    assert "a run needs files to read; got a pipe or a device" in told.stderr
+    output = run.ok(
+        "tag", folder / "m.bridle", "--format", "conll", tmp_path / "pipe", "-o", f"{tmp_path}/out/", code=2
+    )
+    assert "a run needs files to read; got a pipe or a device" in output.stderr
 
 
 def test_output_in_the_input_or_where_a_file_is(run: Cli, folder: Path, tmp_path: Path) -> None:
@@ -278,17 +282,17 @@ def test_the_first_column_has_another_name(run: Cli, folder: Path, tmp_path: Pat
 
 def test_data_without_a_column_of_the_model(run: Cli, folder: Path, tmp_path: Path) -> None:
     (tmp_path / "x.jsonl").write_text('{"tokens": ["cat"]}\n')
-    told = run.ok("tag", folder / "m.bridle", tmp_path / "x.jsonl", "-o", f"{tmp_path}/out/", code=2).stderr
-    assert "the model needs the column 'pos'" in told and not (tmp_path / "out").exists()
+    stderr = run.ok("tag", folder / "m.bridle", tmp_path / "x.jsonl", "-o", f"{tmp_path}/out/", code=2).stderr
+    assert "the model needs the column 'pos'" in stderr and not (tmp_path / "out").exists()
 
 
 def test_an_error_in_one_file_keeps_what_is_written(run: Cli, folder: Path, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("the D\n")
     (tmp_path / "b.txt").write_text("cat N\n\nthe D X Y Z\n")
-    told = run.ok(
+    stderr = run.ok(
         "tag", folder / "m.bridle", tmp_path / "a.txt", tmp_path / "b.txt", "-o", tmp_path / "x", code=2
     ).stderr
-    assert "they are kept in" in told and "b.txt:3" in told
+    assert "they are kept in" in stderr and "b.txt:3" in stderr
     assert (tmp_path / "x.part").read_text().startswith("the\tD\t") and not (tmp_path / "x").exists()
 
 
@@ -296,16 +300,16 @@ def test_ids_and_numbers_of_several_files(run: Cli, folder: Path, tmp_path: Path
     tag = ["tag", folder / "m.bridle"]
     out = run.ok(*tag, folder / "train.txt", folder / "train.txt", "--json")  # the same file twice
     assert [json.loads(line)["id"] for line in out.stdout.splitlines()] == [0, 1, 2, 3] and out.stderr == ""
-    one, two = tmp_path / "one.jsonl", tmp_path / "two.jsonl"
-    one.write_text('{"id": "s", "tokens": ["the"], "pos": ["D"]}\n{"tokens": ["cat"], "pos": ["N"]}\n')
+    item, two = tmp_path / "one.jsonl", tmp_path / "two.jsonl"
+    item.write_text('{"id": "s", "tokens": ["the"], "pos": ["D"]}\n{"tokens": ["cat"], "pos": ["N"]}\n')
     two.write_text('{"id": 1, "tokens": ["cat"], "pos": ["N"]}\n{"tokens": ["the"], "pos": ["D"]}\n')
-    out = run.ok(*tag, one, two)
+    out = run.ok(*tag, item, two)
     assert [json.loads(line)["id"] for line in out.stdout.splitlines()] == ["s", 1, 1, 3]
     two.write_text('{"id": "s", "tokens": ["cat"], "pos": ["N"]}\n')
     for to in ("jsonl", "parquet"):
         place = tmp_path / f"out.{to}"
-        assert run.ok(*tag, one, f"{tmp_path}/./one.jsonl", "--to", to, "-o", place).stderr == ""
-        assert "the same id (1, such as s in" in run.ok(*tag, one, two, "--to", to, "-o", place).stderr
+        assert run.ok(*tag, item, f"{tmp_path}/./one.jsonl", "--to", to, "-o", place).stderr == ""
+        assert "the same id (1, such as s in" in run.ok(*tag, item, two, "--to", to, "-o", place).stderr
 
 
 @pytest.mark.slow
@@ -318,9 +322,9 @@ def test_ctrl_c_keeps_shards_and_says_how_to_go_on(run: Cli, folder: Path, tmp_p
     while not list(out.glob("part-*.conll")) and time.monotonic() < end:
         time.sleep(0.01)
     process.send_signal(signal.SIGINT)
-    told = process.communicate(timeout=60)[1].decode()
-    assert process.returncode == 130, told
-    assert "run the same command with --resume to go on" in told and "Traceback" not in told
+    output = process.communicate(timeout=60)[1].decode()
+    assert process.returncode == 130, output
+    assert "run the same command with --resume to go on" in output and "Traceback" not in output
     assert not [name for name in os.listdir(out) if name.endswith(".part")]  # noqa: PTH208
 
 

@@ -212,8 +212,8 @@ def test_ctrl_c_saves_the_best_model_so_far(run: Cli, tmp_path: Path) -> None:
         assert process.poll() is None, process.stderr and process.stderr.read()
         time.sleep(0.02)
     process.send_signal(signal.SIGINT)
-    _, told = process.communicate(timeout=30)
-    assert process.returncode == 130 and b"best model so far" in told and b"Traceback" not in told
+    _, output = process.communicate(timeout=30)
+    assert process.returncode == 130 and b"best model so far" in output and b"Traceback" not in output
     assert len(bridle.load(tmp_path / "m").labels_) == 3
 
 
@@ -308,8 +308,8 @@ def test_options_that_say_nothing_are_refused(run: Cli, folder: Path, tmp_path: 
         (["--learner", "perceptron", "--c2", 2], "--c2", "perceptron", "crf"),
     ):
         result = run(*train, *more)
-        told = f"`{flag}` has no effect with `--learner {learner}`; remove it or use `--learner {other}`."
-        assert result.exit_code == 2 and told in result.output
+        output = f"`{flag}` has no effect with `--learner {learner}`; remove it or use `--learner {other}`."
+        assert result.exit_code == 2 and output in result.output
     assert "cannot have this format" in run("tag", folder / "m.bridle", "--to", "text", stdin="a D\n").output
 
 

@@ -34,10 +34,10 @@ def test_blocks_are_what_the_reader_of_sequences_reads(
     path = tmp_path_factory.getbasetemp() / "law.conll"
     path.write_bytes(b"".join(pieces))
     whole, error = read_one_by_one(path, "conll", **options)
-    found, wrong, _ = read_blocks(path, "conll", rows=rows, size=size, **options)
-    assert found[: len(whole)] == whole[: len(found)]
+    result, wrong, _ = read_blocks(path, "conll", rows=rows, size=size, **options)
+    assert result[: len(whole)] == whole[: len(result)]
     if error is None or wrong is None:
-        assert found == whole and error is wrong is None
+        assert result == whole and error is wrong is None
     else:  # one of them decodes more of the file at once, and so sees an error that comes later
         assert str(error) == str(wrong) or {error.what, wrong.what} & {"not utf-8", "a NUL character"}
 
@@ -49,8 +49,8 @@ def test_a_run_goes_on_at_the_end_of_any_block(tmp_path_factory: pytest.TempPath
     path.write_text("a B\n\n" + "".join(pieces), "utf-8")
     whole, error, ends = read_blocks(path, "conll", rows=1, size=1 << 16)
     for k, end in enumerate(ends):
-        found, wrong, _ = read_blocks(path, "conll", end, rows=2, size=32)
-        assert (found, str(wrong)) == (whole[k + 1 :], str(error))
+        result, wrong, _ = read_blocks(path, "conll", end, rows=2, size=32)
+        assert (result, str(wrong)) == (whole[k + 1 :], str(error))
 
 
 def test_a_sequence_that_does_not_fit_is_a_row_with_a_message(tmp_path: Path) -> None:

@@ -40,12 +40,12 @@ def test_blocks_are_what_the_reader_of_sequences_reads(
     path = tmp_path_factory.getbasetemp() / "law.jsonl"
     path.write_bytes("\n".join(text).encode("utf-8", "surrogatepass"))
     whole, error = read_one_by_one(path, "jsonl", **options)
-    found, wrong, _ = read_blocks(path, "jsonl", rows=rows, size=size, **options)
+    result, wrong, _ = read_blocks(path, "jsonl", rows=rows, size=size, **options)
     # what is no text is seen earlier by whoever decodes more of the file at once
     assert str(error) == str(wrong) or (error is not None and wrong is not None and "not utf-8" in str(error))
     if error is None:
-        assert len(found) == len(whole)
-    for ours, theirs in zip(found, whole, strict=False):
+        assert len(result) == len(whole)
+    for ours, theirs in zip(result, whole, strict=False):
         assert repr(ours) == repr(theirs)
 
 
@@ -54,10 +54,10 @@ def test_a_run_goes_on_at_the_end_of_any_block(tmp_path: Path) -> None:
     records = [{"id": k, "tokens": ["a"], **({"pos": ["N"], "labels": ["X"]} if k < 3 else {})} for k in range(20)]
     path.write_text("".join(json.dumps(record) + "\n" for record in records), "utf-8")
     whole = [row for block in blocks(path, "jsonl") for row in rows_of(block)]
-    found = list(blocks(path, "jsonl", rows=4))
-    assert [len(block) for block in found] == [4] * 5
-    for k, block in enumerate(found, 1):
-        rest = [row for one in blocks(path, "jsonl", block.end, rows=5) for row in rows_of(one)]
+    result = list(blocks(path, "jsonl", rows=4))
+    assert [len(block) for block in result] == [4] * 5
+    for k, block in enumerate(result, 1):
+        rest = [row for record in blocks(path, "jsonl", block.end, rows=5) for row in rows_of(record)]
         assert rest == whole[4 * k :] and [row[0] for row in rest] == list(range(4 * k, 20))
 
 
@@ -75,8 +75,8 @@ def test_bad_lines_are_rows_with_a_message(tmp_path: Path) -> None:
     (block,) = blocks(path, "jsonl")
     assert [block.tokens.row(k) for k in range(6)] == [["a"], None, None, None, None, ["b"]]
     assert list(block.errors) == [1, 2, 3, 4]
-    told = ["tokens are not a list of strings", "not a JSON line", "tokens are not a list of strings", "not utf-8"]
-    assert all(f"{path}:{k + 2}: {what}" in str(block.errors[k + 1]) for k, what in enumerate(told))
+    output = ["tokens are not a list of strings", "not a JSON line", "tokens are not a list of strings", "not utf-8"]
+    assert all(f"{path}:{k + 2}: {what}" in str(block.errors[k + 1]) for k, what in enumerate(output))
 
 
 def test_ids_keep_their_types(tmp_path: Path) -> None:

@@ -40,21 +40,21 @@ def save(path: Path, table: pa.Table, group: int = 2) -> None:
 
 def one_by_one(path: Path, table: pa.Table, format: str, **options: Any) -> tuple[list[Any], dict[int, BridleError]]:
     """The sequences of all rows, None where one cannot be read, and the errors of those rows."""
-    found, errors = list[Any](), dict[int, BridleError]()
+    result, errors = list[Any](), dict[int, BridleError]()
     source, kind = opened(path, format, options)
     with closing(source):
         assert isinstance(kind, Parquet)
         for number, row in enumerate(table.to_pylist()):
             try:
-                one = kind.sequence(source, number, row, {}, "labels")
+                item = kind.sequence(source, number, row, {}, "labels")
             except BridleError as error:
                 errors[number] = error
-                found.append(None)
+                result.append(None)
                 continue
-            labels = None if one.labels is None else [None if label == "?" else label for label in one.labels]
-            columns = {name: list(column) for name, column in one.columns.items()}
-            found.append((one.id, columns, labels, dict(one.given), [], one.where))
-    return found, errors
+            labels = None if item.labels is None else [None if label == "?" else label for label in item.labels]
+            columns = {name: list(column) for name, column in item.columns.items()}
+            result.append((item.id, columns, labels, dict(item.given), [], item.where))
+    return result, errors
 
 
 @settings(max_examples=50, deadline=None)
@@ -76,12 +76,12 @@ def test_blocks_are_what_the_reader_of_sequences_reads(
     )
     save(path, table)
     whole, errors = one_by_one(path, table, format, **options)
-    found, wrong = list[Any](), dict[int, BridleError]()
+    result, wrong = list[Any](), dict[int, BridleError]()
     for block in blocks(path, format, rows=most, **options):
         assert len(block) <= most
-        wrong |= {len(found) + row: error for row, error in block.errors.items()}
-        found += rows_of(block)
-    assert found == whole and wrong.keys() == errors.keys()
+        wrong |= {len(result) + row: error for row, error in block.errors.items()}
+        result += rows_of(block)
+    assert result == whole and wrong.keys() == errors.keys()
     for row, error in errors.items():  # what is null, and given values, have other words, those of `bridle.arrow`
         assert str(wrong[row]) == str(error) or isinstance(wrong[row], (FeatureError, GivenError))
 
@@ -91,7 +91,7 @@ def test_a_run_goes_on_at_the_end_of_any_block(tmp_path: Path, format: str) -> N
     path = tmp_path / f"a.{format}"
     save(path, pa.table({"id": list(range(20)), "tokens": [[str(k)] for k in range(20)]}), group=7)
     for block in blocks(path, format, rows=3):
-        rest = [row for one in blocks(path, format, block.end, rows=5) for row in rows_of(one)]
+        rest = [row for record in blocks(path, format, block.end, rows=5) for row in rows_of(record)]
         assert [row[0] for row in rest] == list(range(block.end, 20))
         assert [row[-1] for row in rest] == [f"{path}: sequence {k}" for k in range(block.end, 20)]
     with pytest.raises(FileError, match="shorter than before"):

@@ -38,26 +38,26 @@ def pair(folder: Path, text: str, notes: str | None) -> Path:
 def test_a_sequence_per_line(tmp_path: Path) -> None:
     path = pair(tmp_path, TEXT, NOTES)
     with read(path) as examples:
-        found = list(examples)
+        result = list(examples)
         assert examples.left_out == PASSED_OVER | {"spans that go on in the next line": 1}
         assert examples.format == "brat" and examples.done() == examples.total
-    assert [(x.text, x.labels) for x in found] == [
+    assert [(x.text, x.labels) for x in result] == [
         ("Ann 😀 Lee left.", ["B-PER", "I-PER", "I-PER", "O", "O"]),
         ("She saw New", ["O", "O", "O"]),
         ("York. Bob", ["O", "O", "B-PER"]),
     ]
-    assert [x.where for x in found] == [f"{tmp_path / 'x.txt'}:{line}" for line in (1, 3, 4)]
-    assert list(read(tmp_path / "x.txt", "brat")) == found
+    assert [x.where for x in result] == [f"{tmp_path / 'x.txt'}:{line}" for line in (1, 3, 4)]
+    assert list(read(tmp_path / "x.txt", "brat")) == result
     with pytest.raises(FileError, match=r"x\.txt:3: a span goes on in the next line"):
         list(read(path, on_mismatch="raise"))
 
 
 def test_a_document_as_a_whole(tmp_path: Path) -> None:
     with read(pair(tmp_path, TEXT, NOTES), per="document") as examples:
-        (found,) = examples
+        (result,) = examples
         assert examples.left_out == PASSED_OVER
-    assert found.text == TEXT and found.labels is not None and found.labels[7:9] == ["B-LOC", "I-LOC"]
-    write(tmp_path / "y.ann", [found])
+    assert result.text == TEXT and result.labels is not None and result.labels[7:9] == ["B-LOC", "I-LOC"]
+    write(tmp_path / "y.ann", [result])
     assert (tmp_path / "y.txt").read_bytes() == TEXT.encode()
     assert (tmp_path / "y.ann").read_text(encoding="utf-8") == "".join(NOTES.splitlines(keepends=True)[:3])
 

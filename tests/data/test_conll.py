@@ -111,9 +111,9 @@ def test_tabs_or_blanks(tmp_path: Path) -> None:
 @pytest.mark.parametrize("gap", ["", " ", "\t", " \t "])
 def test_empty_lines(tmp_path: Path, end: str, gap: str) -> None:
     text = end.join([gap, gap, "a B", "c D", gap, gap, gap, "e F", gap, "g H"])
-    found = parsed(tmp_path, text)
-    assert [x.tokens for x in found] == [["a", "c"], ["e"], ["g"]]
-    assert [x.where.rpartition(":")[2] for x in found] == ["3", "8", "10"]
+    result = parsed(tmp_path, text)
+    assert [x.tokens for x in result] == [["a", "c"], ["e"], ["g"]]
+    assert [x.where.rpartition(":")[2] for x in result] == ["3", "8", "10"]
 
 
 def test_blocks_do_not_matter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -186,7 +186,7 @@ def test_whatever_is_written_is_read_back_or_refused(
     written = [Example({"word": w, "column2": p}, y, comments=comments) for w, p, y in columns]
     try:
         write(path, written, "conll", separator=separator)
-        found = list(read(path, "conll"))
+        result = list(read(path, "conll"))
     except FileError as error:
         if "could be a comment" in str(error):
             assert many[0][0][0].startswith("# ") if separator == "tab" else any(rows[0][0] == "#" for rows in many)
@@ -194,7 +194,7 @@ def test_whatever_is_written_is_read_back_or_refused(
             assert separator == "blanks" and "cannot be written" in str(error)
             assert any(" " in cell or not cell for rows in many for row in rows for cell in row)
     else:
-        assert found == written
+        assert result == written
 
 
 def test_comments_and_tokens_that_cannot_be_written(tmp_path: Path) -> None:
@@ -245,8 +245,8 @@ def test_conllu_errors(tmp_path: Path) -> None:
 
 
 def test_slashed(tmp_path: Path) -> None:
-    found = parsed(tmp_path, "1/2/CD  //SYM\r\n\r\n\u3000/w", "slashed")
-    assert found == [Example({"word": ["1/2", "/"]}, ["CD", "SYM"]), Example({"word": ["\u3000"]}, ["w"])]
+    result = parsed(tmp_path, "1/2/CD  //SYM\r\n\r\n\u3000/w", "slashed")
+    assert result == [Example({"word": ["1/2", "/"]}, ["CD", "SYM"]), Example({"word": ["\u3000"]}, ["w"])]
     assert parsed(tmp_path, "a_b_C", "slashed", separator="_")[0].tokens == ["a_b"]
     assert parsed(tmp_path, "a/b c", "slashed", label=None) == [Example({"word": ["a/b", "c"]})]
     for bad in ("word", "word/", "/tag"):
@@ -267,11 +267,11 @@ def test_segmented_text_survives(tmp_path_factory: pytest.TempPathFactory, lines
     folder = tmp_path_factory.getbasetemp()
     text = "".join(" ".join(words) + "\n" for words in lines)
     (folder / "words.txt").write_bytes(text.replace(" ", " \u3000 ").replace("\n", "\r\n\r\n").encode())
-    found = list(read(folder / "words.txt", "segmented", scheme=scheme))
-    write(folder / "again.txt", found, "segmented")
+    result = list(read(folder / "words.txt", "segmented", scheme=scheme))
+    write(folder / "again.txt", result, "segmented")
     assert (folder / "again.txt").read_bytes().decode() == text
     labels = Labels("BMES", scheme="BMES") if scheme == "BMES" else Labels("BI", scheme="BIO")
-    for example, words in zip(found, lines, strict=True):
+    for example, words in zip(result, lines, strict=True):
         assert example.labels is not None and list(example.columns) == ["char"]
         ends = [(segment.start, segment.end) for segment in labels.segments(example.labels)]
         assert ["".join(example.tokens[a:b]) for a, b in ends] == words

@@ -144,8 +144,8 @@ GUESSED = {
 def test_the_format_is_guessed_from_the_text(tmp_path: Path, name: str) -> None:
     text = GUESSED[name]
     path = saved(tmp_path / "x.txt", gzip.compress(b"\xef\xbb\xbf" + text.replace("\n", "\r\n").encode()))
-    found = word_columns(read(path))
-    assert found and found == word_columns(read(path, name))
+    result = word_columns(read(path))
+    assert result and result == word_columns(read(path, name))
 
 
 @pytest.mark.parametrize("text", ["<NEWREFERENCE>\n<a>x</a>", "<?xml?><d>\n<sequence>\n<a>x</a></sequence></d>"])

@@ -22,25 +22,25 @@ def saved(path: Path, text: str) -> Path:
 
 def test_rows_without_text_stand_between_sequences(tmp_path: Path) -> None:
     path = saved(tmp_path / "x.csv", 'pos,word,label\r\n\r\nPRP,He,B\r\nX,"a, ""b""\nc",I\r\n,,\r\n\r\nPRP,She,B\r\n')
-    found = list(read(path))
-    assert [(x.columns, x.labels) for x in found] == [
+    result = list(read(path))
+    assert [(x.columns, x.labels) for x in result] == [
         ({"word": ["He", 'a, "b"\nc'], "pos": ["PRP", "X"]}, ["B", "I"]),
         ({"word": ["She"], "pos": ["PRP"]}, ["B"]),
     ]
-    assert [x.where for x in found] == [f"{path}:3", f"{path}:8"]
-    assert next(iter(found[0].columns)) == "word"
+    assert [x.where for x in result] == [f"{path}:3", f"{path}:8"]
+    assert next(iter(result[0].columns)) == "word"
 
 
 def test_a_column_that_numbers_sequences(tmp_path: Path) -> None:
     path = saved(tmp_path / "x.csv", KAGGLE)
     names = {"tokens": "Word", "label": "Tag", "sequence": "Sentence #"}
-    found = list(read(path, **names))
-    assert [(x.id, x.columns, x.labels) for x in found] == [
+    result = list(read(path, **names))
+    assert [(x.id, x.columns, x.labels) for x in result] == [
         ("Sentence: 1", {"word": ["Thousands", "of"], "POS": ["NNS", "IN"]}, ["O", "O"]),
         ("Sentence: 2", {"word": ["Iran"], "POS": ["NNP"]}, ["B-geo"]),
     ]
-    write(tmp_path / "y.tsv", found, "tsv", **names)
-    assert list(read(tmp_path / "y.tsv", "tsv", **names)) == found
+    write(tmp_path / "y.tsv", result, "tsv", **names)
+    assert list(read(tmp_path / "y.tsv", "tsv", **names)) == result
     assert (tmp_path / "y.tsv").read_text().splitlines()[1] == "Sentence: 1\tThousands\tNNS\tO"
     assert [list(x.columns) for x in read(path, **names, columns=[])] == [["word"], ["word"]]
 
@@ -52,10 +52,10 @@ def test_sequences_without_a_name_are_numbered(tmp_path: Path) -> None:
 
 def test_labels_may_be_missing(tmp_path: Path) -> None:
     for text in ("word,pos\na,X\n", "word,pos,label\na,X,\n"):
-        (found,) = read(saved(tmp_path / "x.csv", text))
-        assert (found.labels, found.columns) == (None, {"word": ["a"], "pos": ["X"]})
-    (found,) = read(saved(tmp_path / "x.csv", "word,label\na,X\n"), label=None)
-    assert (found.labels, found.columns) == (None, {"word": ["a"], "label": ["X"]})
+        (result,) = read(saved(tmp_path / "x.csv", text))
+        assert (result.labels, result.columns) == (None, {"word": ["a"], "pos": ["X"]})
+    (result,) = read(saved(tmp_path / "x.csv", "word,label\na,X\n"), label=None)
+    assert (result.labels, result.columns) == (None, {"word": ["a"], "label": ["X"]})
 
 
 CELLS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r\0"), min_size=1, max_size=5)
@@ -145,9 +145,9 @@ def test_tabs_and_a_row_of_names(tmp_path: Path, header: str, options: dict[str,
     rows = "Ann\tB-PER\nleft\tO\n\nHe\tO\n"
     for name in ("x.tsv", "x.txt"):
         path = saved(tmp_path / name, f"{header}\n{rows}")
-        found = read(path, **options)
-        assert found.format == "tsv"
-        assert [(x.tokens, x.labels) for x in found] == [(["Ann", "left"], ["B-PER", "O"]), (["He"], ["O"])]
+        result = read(path, **options)
+        assert result.format == "tsv"
+        assert [(x.tokens, x.labels) for x in result] == [(["Ann", "left"], ["B-PER", "O"]), (["He"], ["O"])]
         assert read(saved(tmp_path / name, rows)).format == "conll"
 
 
@@ -158,9 +158,9 @@ def test_a_row_of_other_names_is_told(tmp_path: Path) -> None:
 
 def test_other_delimiters(tmp_path: Path) -> None:
     path = saved(tmp_path / "x.csv", "word;label\nAnn;B-PER\n,;O\n")
-    (found,) = read(path, delimiter=";")
-    assert (found.tokens, found.labels) == (["Ann", ","], ["B-PER", "O"])
-    write(tmp_path / "y.csv", [found], delimiter=";")
+    (result,) = read(path, delimiter=";")
+    assert (result.tokens, result.labels) == (["Ann", ","], ["B-PER", "O"])
+    write(tmp_path / "y.csv", [result], delimiter=";")
     assert (tmp_path / "y.csv").read_text() == "word;label\nAnn;B-PER\n,;O\n\n"
     with pytest.raises(
         FileError, match=r"x.csv:1: the first row has only one cell; got 'word;label'.*\n?.*delimiter=';'"

@@ -43,10 +43,10 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_a_folder_stands_for_the_files_that_can_be_read(folder: Path) -> None:
-    found = files([folder])
-    assert names(found, folder) == ["a.jsonl.gz", "b.jsonl", "d.jsonl.zst", "deep/c.conll", "e.parquet"]
+    result = files([folder])
+    assert names(result, folder) == ["a.jsonl.gz", "b.jsonl", "d.jsonl.zst", "deep/c.conll", "e.parquet"]
     kinds = []
-    for path in found:
+    for path in result:
         source, kind = opened(path, None, {})
         source.close()
         kinds.append(kind.name)
@@ -83,11 +83,13 @@ def test_what_is_not_there_is_an_error(folder: Path, name: str, what: str) -> No
 def test_formats_without_a_kernel_are_read_too(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text("sentence,word,label\n" + "".join(f"{k},w{k},X\n" for k in range(10)), "utf-8")
-    found = list(blocks(path, "csv", rows=3, sequence="sentence"))
-    rows = [row for block in found for row in rows_of(block)]
+    result = list(blocks(path, "csv", rows=3, sequence="sentence"))
+    rows = [row for block in result for row in rows_of(block)]
     assert [row[1]["word"] for row in rows] == [[f"w{k}"] for k in range(10)]
-    assert [len(block) for block in found] == [3, 3, 3, 1] and [row[2] for row in rows] == [["X"]] * 10
-    assert [row for one in blocks(path, "csv", found[1].end, sequence="sentence") for row in rows_of(one)] == rows[6:]
+    assert [len(block) for block in result] == [3, 3, 3, 1] and [row[2] for row in rows] == [["X"]] * 10
+    assert [row for item in blocks(path, "csv", result[1].end, sequence="sentence") for row in rows_of(item)] == rows[
+        6:
+    ]
     with pytest.raises(FileError, match="shorter than before"):
         list(blocks(path, "csv", 100, sequence="sentence"))
 
@@ -105,10 +107,10 @@ def test_packed_files_go_on_and_are_checked(tmp_path: Path, suffix: str) -> None
     lines = [json.dumps({"id": k, "tokens": [os.urandom(50).hex()]}) + "\n" for k in range(500)]
     data = PACK[suffix]("".join(lines[:300]).encode()) + PACK[suffix]("".join(lines[300:]).encode())  # two in one file
     path.write_bytes(data)
-    found = list(blocks(path, "jsonl", rows=100, size=5000))
-    assert [row[0] for block in found for row in rows_of(block)] == list(range(500))
-    rest = [row[0] for one in blocks(path, "jsonl", found[3].end) for row in rows_of(one)]
-    assert rest == list(range(sum(map(len, found[:4])), 500))
+    result = list(blocks(path, "jsonl", rows=100, size=5000))
+    assert [row[0] for block in result for row in rows_of(block)] == list(range(500))
+    rest = [row[0] for item in blocks(path, "jsonl", result[3].end) for row in rows_of(item)]
+    assert rest == list(range(sum(map(len, result[:4])), 500))
     for cut in (data[: len(data) // 2], data[:-10], data[: len(data) // 2] + b"\0" * 50 + data[len(data) // 2 + 50 :]):
         path.write_bytes(cut)
         with pytest.raises(FileError, match=r"cut off or damaged|cut off\?|not utf-8|NUL"):

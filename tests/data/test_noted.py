@@ -12,9 +12,9 @@ from bridle.features.columns import Interned
 
 
 def interned(texts: list[str]) -> Interned:
-    made = Interned()
-    made.add(texts)
-    return made
+    built = Interned()
+    built.add(texts)
+    return built
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from bridle.errors import FileError
 
 
 def named(*ids: object) -> list[Example]:
-    return [Example({"word": [f"t{one}"]}, ["X"], id=one) for one in ids]
+    return [Example({"word": [f"t{item}"]}, ["X"], id=item) for item in ids]
 
 
 def ids(gold: list[Example], predicted: list[Example]) -> list[tuple[object, object]]:
@@ -49,22 +49,22 @@ def test_sequences_without_a_partner(gold: list[object], predicted: list[object]
 
 
 def test_tokens_must_be_the_same() -> None:
-    one = Example({"word": ["a", "b"]}, where="x:1")
-    check_tokens(one, Example({"form": ["a", "b"]}))
+    item = Example({"word": ["a", "b"]}, where="x:1")
+    check_tokens(item, Example({"form": ["a", "b"]}))
     with pytest.raises(FileError, match=r"another text than gold \(x:1\); got 'c' as token 2; wanted 'b'"):
-        check_tokens(one, Example({"word": ["a", "c"]}))
+        check_tokens(item, Example({"word": ["a", "c"]}))
     with pytest.raises(FileError, match="another number of tokens than gold"):
-        check_tokens(one, Example({"word": ["a", "b", "c"]}))
+        check_tokens(item, Example({"word": ["a", "b", "c"]}))
 
 
 @pytest.mark.parametrize("tokens", [["c"], ["a"], ["a", "b", "c"]])
 def test_a_missing_sequence_is_told(tokens: list[str]) -> None:
-    one, after = Example({"word": ["a", "b"]}), Example({"word": tokens})
+    item, after = Example({"word": ["a", "b"]}), Example({"word": tokens})
     with pytest.raises(FileError, match="A sequence seems to be missing in the predictions"):
-        check_tokens(one, Example({"form": tokens}), iter([after, one]))
-    with pytest.raises(FileError) as told:
-        check_tokens(one, Example({"form": tokens}), iter([one, after]))
-    assert "seems to be missing" not in str(told.value)
+        check_tokens(item, Example({"form": tokens}), iter([after, item]))
+    with pytest.raises(FileError) as output:
+        check_tokens(item, Example({"form": tokens}), iter([item, after]))
+    assert "seems to be missing" not in str(output.value)
 
 
 # ---- spans onto tokens ----------------------------------------------------------------------------------------------
@@ -74,12 +74,12 @@ TOKENS = st.lists(st.text("abc ", min_size=1, max_size=4).filter(str.strip), min
 
 def characters(tokens: list[str], labels: list[str]) -> Example:
     """A text as `CHARACTERS` reads it: what is labelled BIO by tokens, by characters."""
-    words, found = list[str](), list[str]()
+    words, result = list[str](), list[str]()
     for token, label in zip(tokens, labels, strict=True):
         letters = [c for c in token if c != " "]
         words += letters
-        found += [label if k == 0 else label.replace("B-", "I-") for k in range(len(letters))]
-    return Example({"word": words}, found)
+        result += [label if k == 0 else label.replace("B-", "I-") for k in range(len(letters))]
+    return Example({"word": words}, result)
 
 
 @given(TOKENS, st.data())
@@ -90,8 +90,8 @@ def test_spans_of_whole_tokens_are_carried_over_exactly(tokens: list[str], data:
             labels[t] = "I" + labels[t - 1][1:]
     onto = Example({"word": tokens})
     for style in (Style("BIO"), Style("BIOES"), Style("BMES")):
-        made = carried_over(characters(tokens, labels), onto, style).labels
-        assert made is not None and segments_of(made, style.scheme or "IO") == segments_of(labels, "BIO")
+        built = carried_over(characters(tokens, labels), onto, style).labels
+        assert built is not None and segments_of(built, style.scheme or "IO") == segments_of(labels, "BIO")
     assert carried_over(characters(tokens, labels), onto, Style("BIO")).labels == labels
 
 

@@ -25,10 +25,10 @@ from bridle.rules.text import parse
 def maker() -> Any:
     """Import tools/references/make.py."""
     path = Path(__file__).parents[2] / "tools" / "references" / "make.py"
-    found = importlib.util.spec_from_file_location("make_references", path)
-    assert found is not None and found.loader is not None
-    module = sys.modules["make_references"] = importlib.util.module_from_spec(found)
-    found.loader.exec_module(module)
+    result = importlib.util.spec_from_file_location("make_references", path)
+    assert result is not None and result.loader is not None
+    module = sys.modules["make_references"] = importlib.util.module_from_spec(result)
+    result.loader.exec_module(module)
     return module
 
 
@@ -138,19 +138,19 @@ def test_every_style_is_tried() -> None:
 
 @pytest.mark.parametrize("style", STYLES)
 def test_tokens_are_those_of_the_text(style: str) -> None:
-    for made in (made for made in ALL if made.style == style):
-        assert list(made.tokens) == tokenise(made.text)
-        assert "".join(made.tokens) == made.text.replace(" ", "")
-        assert len(made.tokens) == len(made.labels)
-        assert not re.search(r"  |\.\.|,,| [,.;:)]|\( |[{}<>]|^\W|None", made.text), made.text
-    assert {label for made in ALL if made.style == style for label in made.labels} == set(LABELS)
+    for built in (built for built in ALL if built.style == style):
+        assert list(built.tokens) == tokenise(built.text)
+        assert "".join(built.tokens) == built.text.replace(" ", "")
+        assert len(built.tokens) == len(built.labels)
+        assert not re.search(r"  |\.\.|,,| [,.;:)]|\( |[{}<>]|^\W|None", built.text), built.text
+    assert {label for built in ALL if built.style == style for label in built.labels} == set(LABELS)
 
 
 def test_raw_text_is_cut_as_the_references_are(tmp_path: Path) -> None:
     """So a model that was trained on them can be used on text; tagged text gives them back, too."""
-    (tmp_path / "raw").write_text("\n".join(made.text for made in ALL), encoding="utf-8")
+    (tmp_path / "raw").write_text("\n".join(built.text for built in ALL), encoding="utf-8")
     cut = read(tmp_path / "raw", "text", tokens="references")
-    assert [x.tokens for x in cut] == [list(made.tokens) for made in ALL]
+    assert [x.tokens for x in cut] == [list(built.tokens) for built in ALL]
     write(tmp_path / "tagged", references(count=50), format="tagged", outside="O")
     back = read(tmp_path / "tagged", "tagged", outside="O", tokens="references")
     assert [(x.tokens, x.labels) for x in back] == [(list(x.tokens), list(x.labels)) for x in references(count=50)]
@@ -158,9 +158,9 @@ def test_raw_text_is_cut_as_the_references_are(tmp_path: Path) -> None:
 
 def said(key: str, style: str) -> dict[str, str]:
     """The text of each field as its tokens have it, without blanks and marks."""
-    made = cite(WORKS[key], style)
+    built = cite(WORKS[key], style)
     return {
-        label: re.sub(r"\W", "", "".join(t for t, y in zip(made.tokens, made.labels, strict=True) if y == label))
+        label: re.sub(r"\W", "", "".join(t for t, y in zip(built.tokens, built.labels, strict=True) if y == label))
         for label in LABELS
     }
 
@@ -168,16 +168,16 @@ def said(key: str, style: str) -> dict[str, str]:
 @pytest.mark.parametrize("style", STYLES)
 def test_a_field_holds_what_the_record_says(style: str) -> None:
     for work in FACTS:
-        found = said(work.key, style)
-        assert found["TITLE"].casefold() == re.sub(r"\W", "", work.title).casefold()
-        assert found["DATE"] == work.year
-        assert re.sub(r"\W", "", work.authors[0].family) in found["AUTHOR"]
-        assert re.sub(r"\D", "", found["PAGES"]) == re.sub(r"\D", "", work.pages)
-        assert bool(found["VENUE"]) == bool(work.venue)
+        result = said(work.key, style)
+        assert result["TITLE"].casefold() == re.sub(r"\W", "", work.title).casefold()
+        assert result["DATE"] == work.year
+        assert re.sub(r"\W", "", work.authors[0].family) in result["AUTHOR"]
+        assert re.sub(r"\D", "", result["PAGES"]) == re.sub(r"\D", "", work.pages)
+        assert bool(result["VENUE"]) == bool(work.venue)
         if work.kind in ("book", "chapter", "thesis", "report"):
-            assert re.sub(r"\W", "", work.publisher) in found["PUBLISHER"]
+            assert re.sub(r"\W", "", work.publisher) in result["PUBLISHER"]
         if work.kind == "article":
-            assert found["VOLUME"].startswith((work.volume, f"vol{work.volume}"))
+            assert result["VOLUME"].startswith((work.volume, f"vol{work.volume}"))
 
 
 RULES = """
@@ -198,7 +198,7 @@ if PAGES then VENUE
 @pytest.mark.parametrize("text", RULES.strip().splitlines())
 def test_gold_obeys_what_is_true_of_references(text: str) -> None:
     rule = parse(text)
-    broken = [made.text for made in ALL if not rule.holds(made.labels, LABELS)]
+    broken = [built.text for built in ALL if not rule.holds(built.labels, LABELS)]
     assert broken == []
 
 
@@ -225,11 +225,13 @@ def printed(work: Any, style: str) -> Reference:
 
 @given(st.lists(names, min_size=1, max_size=12), st.sampled_from(FACTS), st.sampled_from(STYLES))
 def test_any_authors_can_be_cited(authors: list[Any], work: Any, style: str) -> None:
-    made = printed(replace(work, authors=tuple(authors)), style)
+    built = printed(replace(work, authors=tuple(authors)), style)
     known = cite(WORKS[work.key], style)
-    assert list(made.tokens) == tokenise(made.text)
-    assert [x.type for x in LABELS.segments(made.labels)] == [x.type for x in LABELS.segments(known.labels)]
-    assert [y for y in made.labels if y not in ("AUTHOR", "O")] == [y for y in known.labels if y not in ("AUTHOR", "O")]
+    assert list(built.tokens) == tokenise(built.text)
+    assert [x.type for x in LABELS.segments(built.labels)] == [x.type for x in LABELS.segments(known.labels)]
+    assert [y for y in built.labels if y not in ("AUTHOR", "O")] == [
+        y for y in known.labels if y not in ("AUTHOR", "O")
+    ]
 
 
 @given(st.text())
@@ -241,14 +243,14 @@ def test_no_letter_is_lost_between_tokens(text: str) -> None:
 
 
 def test_examples_are_style_by_style_and_the_same_works_in_each() -> None:
-    made = references("ieee", "acm", count=5, seed=3)
-    keys = [str(example.id).partition("/") for example in made]
+    built = references("ieee", "acm", count=5, seed=3)
+    keys = [str(example.id).partition("/") for example in built]
     assert [style for _, _, style in keys] == ["ieee"] * 5 + ["acm"] * 5
     assert [key for key, _, _ in keys[:5]] == [key for key, _, _ in keys[5:]]
-    assert list(made[0].columns) == ["word"]
-    assert made[0].labels == cite(WORKS[keys[0][0]], "ieee").labels
+    assert list(built[0].columns) == ["word"]
+    assert built[0].labels == cite(WORKS[keys[0][0]], "ieee").labels
     assert [str(x.id).partition("/")[2] for x in references(count=2)] == [s for s in STYLES for _ in range(2)]
-    assert references("ieee", "acm", count=5, seed=3) == made != references("ieee", "acm", count=5, seed=4)
+    assert references("ieee", "acm", count=5, seed=3) == built != references("ieee", "acm", count=5, seed=4)
 
 
 def test_a_smaller_count_is_the_head_of_a_larger_one() -> None:

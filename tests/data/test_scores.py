@@ -200,9 +200,9 @@ def floats(shape: str, data: bytes = b"") -> bytes:
 
 
 def archive(path: Path, **members: bytes) -> str:
-    with zipfile.ZipFile(path, "w") as made:
+    with zipfile.ZipFile(path, "w") as built:
         for name, data in members.items():
-            made.writestr(f"{name}.npy", data)
+            built.writestr(f"{name}.npy", data)
     return str(path)
 
 
@@ -289,7 +289,7 @@ def test_output_gets_its_name_at_the_end(tmp_path: Path) -> None:
     path.write_text("old")
     with Lines(str(path)) as out:
         out.write(["a", "b"])
-        assert path.read_text() == "old" and [one.read_text() for one in tmp_path.glob("out.*.part")] == ["a\nb\n"]
+        assert path.read_text() == "old" and [item.read_text() for item in tmp_path.glob("out.*.part")] == ["a\nb\n"]
     assert path.read_text() == "a\nb\n" and list(tmp_path.iterdir()) == [path] and out.kept is None
     with pytest.raises(KeyboardInterrupt), Lines(str(path)) as out:
         out.write(["c"])

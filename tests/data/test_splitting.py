@@ -39,13 +39,13 @@ def test_every_sequence_is_in_one_part_and_the_sizes_are_the_shares(
 
 @given(st.lists(st.integers(0, 9), min_size=12, max_size=60), SHARES, st.integers(0, 9))
 def test_a_group_is_in_one_part_and_no_part_is_empty(groups: list[int], into: dict[str, float], seed: int) -> None:
-    found = examples([["A"]] * len(groups))
+    result = examples([["A"]] * len(groups))
     if len(set(groups)) < len(into):
         with pytest.raises(FileError, match="fewer groups than parts"):
-            split_indices(found, into, groups=groups)
+            split_indices(result, into, groups=groups)
         return
     for stratify in ("labels", "none"):
-        parts = split_indices(found, into, seed=seed, groups=groups, stratify=stratify)  # type: ignore[arg-type]
+        parts = split_indices(result, into, seed=seed, groups=groups, stratify=stratify)  # type: ignore[arg-type]
         of = [{groups[b] for b in part} for part in parts.values()]
         assert all(of) and sum(map(len, of)) == len(set(groups))
 
@@ -53,32 +53,32 @@ def test_a_group_is_in_one_part_and_no_part_is_empty(groups: list[int], into: di
 def test_rare_labels_are_in_every_part() -> None:
     """Twenty labels of three sequences each among two hundred: by chance most parts would lack some."""
     rare = [[f"R{k}"] for k in range(20) for _ in range(3)]
-    found = examples([*rare, *([["O"]] * 340)])
-    parts = split_indices(found, THREE, seed=1)
+    result = examples([*rare, *([["O"]] * 340)])
+    parts = split_indices(result, THREE, seed=1)
     for part in parts.values():
-        assert {f"R{k}" for k in range(20)} <= {found[b].labels[0] for b in part if found[b].labels}
-    by_chance = split_indices(found, THREE, seed=1, stratify="none")
-    assert not {f"R{k}" for k in range(20)} <= {(found[b].labels or [""])[0] for b in by_chance["dev"]}
+        assert {f"R{k}" for k in range(20)} <= {result[b].labels[0] for b in part if result[b].labels}
+    by_chance = split_indices(result, THREE, seed=1, stratify="none")
+    assert not {f"R{k}" for k in range(20)} <= {(result[b].labels or [""])[0] for b in by_chance["dev"]}
     assert [len(part) for part in parts.values()] == [320, 40, 40]
 
 
 def test_common_labels_get_their_share() -> None:
-    found = examples([["A", "O"] if k % 4 == 0 else ["O"] for k in range(400)])
-    parts = split_indices(found, THREE)
-    assert [sum("A" in (found[b].labels or ()) for b in part) for part in parts.values()] == [80, 10, 10]
+    result = examples([["A", "O"] if k % 4 == 0 else ["O"] for k in range(400)])
+    parts = split_indices(result, THREE)
+    assert [sum("A" in (result[b].labels or ()) for b in part) for part in parts.values()] == [80, 10, 10]
 
 
 def test_equal_sequences_are_counted_or_kept_together() -> None:
-    found = [Example({"word": [f"w{k % 10}"]}, ["A"]) for k in range(100)]
-    parts = split_indices(found, THREE)
-    assert all(duplicates_across(found, parts).values())
-    parts = split_indices(found, THREE, duplicates="together")
-    assert duplicates_across(found, parts) == {"train": 0, "dev": 0, "test": 0}
+    result = [Example({"word": [f"w{k % 10}"]}, ["A"]) for k in range(100)]
+    parts = split_indices(result, THREE)
+    assert all(duplicates_across(result, parts).values())
+    parts = split_indices(result, THREE, duplicates="together")
+    assert duplicates_across(result, parts) == {"train": 0, "dev": 0, "test": 0}
     assert [len(part) for part in parts.values()] == [80, 10, 10]
     pairs = [k // 2 for k in range(100)]  # w0 and w1 are in a group: so are w0, w1, and all that equal them
-    both = split_indices(found, {"a": 0.5, "b": 0.5}, groups=pairs, duplicates="together")
-    for one, other in ((0, 1), (2, 3), (8, 9)):
-        assert {name for name, part in both.items() for b in part if b % 10 in (one, other)} != {"a", "b"}
+    both = split_indices(result, {"a": 0.5, "b": 0.5}, groups=pairs, duplicates="together")
+    for item, other in ((0, 1), (2, 3), (8, 9)):
+        assert {name for name, part in both.items() for b in part if b % 10 in (item, other)} != {"a", "b"}
 
 
 @pytest.mark.parametrize(
@@ -122,8 +122,8 @@ ran VBD B-VP
 def test_lines_of_conll_keep_comments_and_blanks(tmp_path: Path) -> None:
     path = tmp_path / "all.conll"
     path.write_text(CONLL)
-    found = list(read(path, "conll", comment="# "))
-    lines = lines_of(str(path), "conll", {}, found)
+    result = list(read(path, "conll", comment="# "))
+    lines = lines_of(str(path), "conll", {}, result)
     assert lines == [
         ["# global", "", "-DOCSTART- -X- O", "", "# id 1", "He  PRP B-NP", "left VBD B-VP", ""],
         ["She PRP B-NP", ""],

@@ -26,13 +26,13 @@ SHIFTED = [(0, 10, "PER"), (19, 27, "LOC")]  # in UTF-16
 def file_of(name: str, text: Any, spans: list[Any] | None, **more: Any) -> str:
     """A text with its spans, as a tool writes it."""
     if name == "spans":
-        made = {"text": text} | ({} if spans is None else {"spans": [labelled(*span) for span in spans]})
-        return json.dumps(made | more) + "\n"
+        built = {"text": text} | ({} if spans is None else {"spans": [labelled(*span) for span in spans]})
+        return json.dumps(built | more) + "\n"
     if name == "doccano":
         return json.dumps({"text": text} | ({} if spans is None else {"label": spans}) | more) + "\n"
     regions = [{"type": "labels", "value": labelled(*span, "labels")} for span in spans or []]
-    found = {} if spans is None else {"annotations": [{"result": regions}]}
-    return json.dumps([{"data": {"text": text}} | found | more], indent=1)
+    result = {} if spans is None else {"annotations": [{"result": regions}]}
+    return json.dumps([{"data": {"text": text}} | result | more], indent=1)
 
 
 def labelled(start: Any, end: Any, label: Any, key: str = "label") -> dict[str, Any]:
@@ -122,36 +122,36 @@ def annotated(draw: st.DrawFn) -> tuple[str, list[Span]]:
 @pytest.mark.parametrize("scheme", [scheme for scheme in SCHEMES if scheme != "IO"])
 @pytest.mark.parametrize("units", ["characters", "utf-16"])
 @settings(max_examples=25)
-@given(one=annotated())
+@given(item=annotated())
 def test_any_spans_survive(
-    tmp_path_factory: pytest.TempPathFactory, name: str, scheme: str, units: str, one: tuple[str, list[Span]]
+    tmp_path_factory: pytest.TempPathFactory, name: str, scheme: str, units: str, item: tuple[str, list[Span]]
 ) -> None:
-    text, spans = one
+    text, spans = item
     options: dict[str, Any] = {"scheme": scheme, "units": units}
     path = tmp_path_factory.getbasetemp() / f"survive.{name}"
     places = [
         (len(text[:a].encode("utf-16-le")) // 2, len(text[:b].encode("utf-16-le")) // 2, x) for a, b, x, *_ in spans
     ]
-    found = list(
+    result = list(
         read(saved(path, file_of(name, text, places if units == "utf-16" else [s[:3] for s in spans])), name, **options)
     )
     if not tokenize(text)[0]:
-        assert found == []
+        assert result == []
         return
     kind = format_named(name, options)
     assert isinstance(kind, Standoff)
-    back_text, back = kind.spans(found[0])
+    back_text, back = kind.spans(result[0])
     assert back_text == text
     assert [span[:3] for span in back] == ([s[:3] for s in spans] if units == "characters" else places)
     assert [span.quote for span in back] == [text[s.start : s.end] for s in spans]
-    write(path, found, name, **options)
-    assert list(read(path, name, **options)) == found
+    write(path, result, name, **options)
+    assert list(read(path, name, **options)) == result
 
 
 def test_schemes(tmp_path: Path) -> None:
     path = saved(tmp_path / "x.jsonl", file_of("spans", "a b c d", [(0, 1, "X"), (2, 7, "Y")]))
-    found = {scheme: next(read(path, scheme=scheme)).labels for scheme in SCHEMES}
-    assert found == {
+    result = {scheme: next(read(path, scheme=scheme)).labels for scheme in SCHEMES}
+    assert result == {
         "IO": ["X", "Y", "Y", "Y"],
         "BIO": ["B-X", "B-Y", "I-Y", "I-Y"],
         "BIOES": ["S-X", "B-Y", "I-Y", "E-Y"],
@@ -443,9 +443,9 @@ def test_one_annotation_of_a_task_is_read(tmp_path: Path) -> None:
 
 
 def test_tasks_need_not_be_in_a_list(tmp_path: Path) -> None:
-    one = json.dumps(task(id=1))
-    assert [x.id for x in read(saved(tmp_path / "x", one + "\n" + one), "labelstudio")] == [1, 1]
-    assert [x.id for x in read(saved(tmp_path / "x", "\ufeff[" + one + ",\n" + one + "]"), "labelstudio")] == [1, 1]
+    item = json.dumps(task(id=1))
+    assert [x.id for x in read(saved(tmp_path / "x", item + "\n" + item), "labelstudio")] == [1, 1]
+    assert [x.id for x in read(saved(tmp_path / "x", "\ufeff[" + item + ",\n" + item + "]"), "labelstudio")] == [1, 1]
     assert list(read(saved(tmp_path / "x", " [ ] "), "labelstudio")) == []
     write(tmp_path / "x", [], "labelstudio")
     assert json.loads((tmp_path / "x").read_text()) == []
@@ -453,8 +453,8 @@ def test_tasks_need_not_be_in_a_list(tmp_path: Path) -> None:
 
 def test_annotations_can_be_written(tmp_path: Path) -> None:
     write(tmp_path / "x", [Example({"word": ["Ann"]}, ["B-PER"])], "labelstudio", kind="annotations", key="body")
-    (made,) = json.loads((tmp_path / "x").read_text())
-    assert made["data"] == {"body": "Ann"} and made["annotations"][0]["result"][0]["value"]["labels"] == ["PER"]
+    (document,) = json.loads((tmp_path / "x").read_text())
+    assert document["data"] == {"body": "Ann"} and document["annotations"][0]["result"][0]["value"]["labels"] == ["PER"]
     assert next(read(tmp_path / "x", key="body")).labels == ["B-PER"]
 
 
@@ -477,8 +477,8 @@ def test_an_object_that_never_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 def test_exports_of_doccano_with_relations(tmp_path: Path) -> None:
     entity = {"id": 3, "label": "PER", "start_offset": 0, "end_offset": 3}
-    made = {"id": 9, "text": "Ann left", "entities": [entity], "relations": [{"id": 1}], "Comments": []}
-    with read(saved(tmp_path / "x.jsonl", json.dumps(made))) as examples:
+    built = {"id": 9, "text": "Ann left", "entities": [entity], "relations": [{"id": 1}], "Comments": []}
+    with read(saved(tmp_path / "x.jsonl", json.dumps(built))) as examples:
         assert [(x.id, x.labels) for x in examples] == [(9, ["B-PER", "O"])]
         assert examples.left_out == {"relations": 1}
 
@@ -511,9 +511,9 @@ def test_regions_that_are_not_of_plain_text_are_an_error(tmp_path: Path, kind: s
 
 def test_regions_of_one_text_alone(tmp_path: Path) -> None:
     path = saved(tmp_path / "x.json", json.dumps([annotated(marked(), marked(to_name="title"))]))
-    with read(path, to_name="text") as found:
-        assert [x.labels for x in found] == [["B-PER", "O"]]
-        assert found.left_out == {"regions of other tags": 1}
+    with read(path, to_name="text") as result:
+        assert [x.labels for x in result] == [["B-PER", "O"]]
+        assert result.left_out == {"regions of other tags": 1}
 
 
 def test_the_name_of_the_tag_in_json_min(tmp_path: Path) -> None:
@@ -528,9 +528,9 @@ def test_the_name_of_the_tag_in_json_min(tmp_path: Path) -> None:
 
 def test_ids_of_predictions_are_counted(tmp_path: Path) -> None:
     unread = {"data": {"text": "Ann left"}, "predictions": [3, 4]}
-    with read(saved(tmp_path / "x.json", json.dumps([unread]))) as found:
-        assert [x.labels for x in found] == [None]
-        assert found.left_out == {"predictions with only an id": 2}
+    with read(saved(tmp_path / "x.json", json.dumps([unread]))) as result:
+        assert [x.labels for x in result] == [None]
+        assert result.left_out == {"predictions with only an id": 2}
 
 
 # ---- files of other formats ----------------------------------------------------------------------------------------

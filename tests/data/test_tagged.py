@@ -74,8 +74,8 @@ def test_text_outside_tags(tmp_path: Path) -> None:
     reader = read(tmp_path / "x", "tagged")
     assert [(x.tokens, x.labels) for x in reader] == [(["x", "lost", "y", "z", "end"], ["a", "b", "b", "b", "b"])]
     assert reader.left_out == {"characters outside tags": 5, "tags without a partner": 1}
-    (found,) = parsed(tmp_path, "in <a>x</a>, <b>lost", "tagged", outside="O")
-    assert (found.tokens, found.labels) == (["in", "x", ",", "lost"], ["O", "a", "O", "O"])
+    (result,) = parsed(tmp_path, "in <a>x</a>, <b>lost", "tagged", outside="O")
+    assert (result.tokens, result.labels) == (["in", "x", ",", "lost"], ["O", "a", "O", "O"])
 
 
 def test_tagged_text_gone_wrong(tmp_path: Path) -> None:
@@ -90,8 +90,8 @@ def test_tagged_text_gone_wrong(tmp_path: Path) -> None:
 def test_entities_are_never_expanded(tmp_path: Path) -> None:
     bomb = '<?xml version="1.0"?>\n<!DOCTYPE x [\n<!ENTITY a "ha">\n<!ENTITY b "&a;&a;">\n]>\n'
     text = bomb + f"<AddressString><A>&b;&#65;&#x42;&amp;amp;&{'#' + '9' * 9000};</A></AddressString>"
-    (found,) = parsed(tmp_path, text, "parserator", on_error="skip")
-    assert found.tokens == ["&b;AB&amp;&#" + "9" * 9000 + ";"]
+    (result,) = parsed(tmp_path, text, "parserator", on_error="skip")
+    assert result.tokens == ["&b;AB&amp;&#" + "9" * 9000 + ";"]
 
 
 # ---- parserator -----------------------------------------------------------------------------------------------------
@@ -142,11 +142,11 @@ def test_labels_name_the_elements(tmp_path: Path) -> None:
 
 def test_segments(tmp_path: Path) -> None:
     text = "9112 |1\nMall Road, |3\n\n\nA|B |6"
-    found = parsed(tmp_path, text, "segments")
-    assert found == [Example({"word": ["9112", "Mall", "Road,"]}, ["1", "3", "3"]), Example({"word": ["A|B"]}, ["6"])]
-    assert [x.where.rpartition(":")[2] for x in found] == ["1", "5"]
+    result = parsed(tmp_path, text, "segments")
+    assert result == [Example({"word": ["9112", "Mall", "Road,"]}, ["1", "3", "3"]), Example({"word": ["A|B"]}, ["6"])]
+    assert [x.where.rpartition(":")[2] for x in result] == ["1", "5"]
     assert parsed(tmp_path, text, "segments", tokens="words")[0].tokens == ["9112", "Mall", "Road"]
-    write(tmp_path / "y", found, "segments")
+    write(tmp_path / "y", result, "segments")
     assert (tmp_path / "y").read_text() == "9112 |1\nMall Road, |3\n\nA|B |6\n\n"
     for bad in ("AK 6", "AK |"):
         assert wrong(tmp_path, f"a |1\n{bad}\n", "segments").startswith("x.txt:2: a segment without a label")
@@ -157,11 +157,11 @@ def test_segments(tmp_path: Path) -> None:
 
 def test_json_lines(tmp_path: Path) -> None:
     record = {"id": 7, "tokens": ["a", "b"], "labels": ["X", "Y"], "pos": ["P", "Q"], "given": {"verb": 1}, "n": 3}
-    (found,) = parsed(tmp_path, json.dumps(record) + "\n\n", "jsonl")
-    assert found == Example({"word": ["a", "b"], "pos": ["P", "Q"]}, ["X", "Y"], {"verb": 1}, id=7)
-    assert (found.id, found.where) == (7, f"{tmp_path}/x.txt:1")
-    write(tmp_path / "y.jsonl", [found, Example({"word": []}, [])])
-    assert list(read(tmp_path / "y.jsonl")) == [found, Example({"word": []}, [])]
+    (result,) = parsed(tmp_path, json.dumps(record) + "\n\n", "jsonl")
+    assert result == Example({"word": ["a", "b"], "pos": ["P", "Q"]}, ["X", "Y"], {"verb": 1}, id=7)
+    assert (result.id, result.where) == (7, f"{tmp_path}/x.txt:1")
+    write(tmp_path / "y.jsonl", [result, Example({"word": []}, [])])
+    assert list(read(tmp_path / "y.jsonl")) == [result, Example({"word": []}, [])]
     other = parsed(
         tmp_path,
         json.dumps({"text": ["a"], "tags": ["X"], "keys": ["p", "q"]}),
@@ -201,8 +201,8 @@ def test_json_lines_gone_wrong(tmp_path: Path, line: str, message: str) -> None:
 
 
 def test_a_column_that_is_asked_for_must_be_there(tmp_path: Path) -> None:
-    told = wrong(tmp_path, '{"tokens": []}', "jsonl", columns=["pos"])
-    assert "the column does not exist; got 'word'; wanted 'pos'" in told
+    output = wrong(tmp_path, '{"tokens": []}', "jsonl", columns=["pos"])
+    assert "the column does not exist; got 'word'; wanted 'pos'" in output
     assert "`columns` must be a list of names" in wrong(tmp_path, '{"tokens": []}', "jsonl", columns="pos")
 
 

@@ -59,14 +59,14 @@ def outcomes_of(
     labels = Labels(sorted(set(flat)) or ["O"])
     unary = np.zeros((len(flat), len(labels)))
     unary[np.arange(len(flat)), [labels.names.index(label) for label in flat]] = 1.0
-    cuts = np.concatenate([[0], np.cumsum([len(one) for one in lists])]).astype(np.int64)
+    cuts = np.concatenate([[0], np.cumsum([len(item) for item in lists])]).astype(np.int64)
     block = Block(len(lists), scores=Batch(unary, cuts), errors=errors or {})
     return tag(block, None, Decoder(labels, list(rules), on_infeasible="skip"), **more)
 
 
 def tagged(some: Sequence[Example]) -> tuple[Block, Outcomes]:
     """Sequences without their labels, and these as outcomes."""
-    return block_of([replace(one, labels=None) for one in some]), outcomes_of([one.labels or () for one in some])
+    return block_of([replace(item, labels=None) for item in some]), outcomes_of([item.labels or () for item in some])
 
 
 def lines_of(format: str, some: Sequence[Example], **options: Any) -> bytes:
@@ -76,32 +76,32 @@ def lines_of(format: str, some: Sequence[Example], **options: Any) -> bytes:
 @settings(max_examples=100, deadline=None)
 @given(st.lists(examples(text) | examples(plain), min_size=1, max_size=4), st.sampled_from(["auto", "tab", "blanks"]))
 def test_conll_is_what_the_writer_of_sequences_writes(some: list[Example], separator: str) -> None:
-    some = [one for one in some if one.columns.keys() == some[0].columns.keys()]
+    some = [item for item in some if item.columns.keys() == some[0].columns.keys()]
     try:
         expected: bytes | str = lines_of("conll", some, separator=separator)
     except FileError as error:
         expected = error.message()
     block, outcomes = tagged(some)
     try:
-        found: bytes | str = format_named("conll", {"separator": separator}).encode(block, outcomes, len(some))
+        result: bytes | str = format_named("conll", {"separator": separator}).encode(block, outcomes, len(some))
     except FileError as error:
-        found = error.message()
-    assert found == expected
+        result = error.message()
+    assert result == expected
 
 
 @settings(max_examples=100, deadline=None)
 @given(st.lists(examples(text), min_size=1, max_size=4), st.booleans())
 def test_jsonl_is_what_the_writer_of_sequences_writes(some: list[Example], given_: bool) -> None:
     if given_:
-        some = [Example(one.columns, one.labels, {"v": ["é", 1]}, id=one.id) for one in some]
+        some = [Example(item.columns, item.labels, {"v": ["é", 1]}, id=item.id) for item in some]
     block, outcomes = tagged(some)
     jsonl = format_named("jsonl", {})
     shard = jsonl.encode_rows(block, outcomes, len(some), Layout())
     assert shard.replace(b', "status": "optimal"}\n', b"}\n") == lines_of("jsonl", some)
-    for one, line in zip(some, jsonl.encode(block, outcomes, len(some)).split(b"\n"), strict=False):
+    for outcome, line in zip(some, jsonl.encode(block, outcomes, len(some)).split(b"\n"), strict=False):
         record = json.loads(line)
-        assert record["score"] == record["bound"] == len(one) and record["optimal"] is True
-        assert record == {**record, **json.loads(lines_of("jsonl", [replace(one, given={})]))}
+        assert record["score"] == record["bound"] == len(outcome) and record["optimal"] is True
+        assert record == {**record, **json.loads(lines_of("jsonl", [replace(outcome, given={})]))}
 
 
 def test_the_first_rows_of_a_block_are_written() -> None:
@@ -110,7 +110,7 @@ def test_the_first_rows_of_a_block_are_written() -> None:
     for n in range(9):
         assert format_named("conll", {}).encode(block, outcomes, n) == lines_of("conll", some[:n])
         lines = format_named("jsonl", {}).encode_rows(block, outcomes, n, Layout()).splitlines()
-        assert [json.loads(line)["id"] for line in lines] == [one.id for one in some[:n]]
+        assert [json.loads(line)["id"] for line in lines] == [item.id for item in some[:n]]
 
 
 def test_sequences_without_labels_have_a_mark_in_conll_and_null_in_jsonl() -> None:
@@ -157,7 +157,7 @@ def test_jsonl_has_scores_and_the_k_best_if_they_are_wanted() -> None:
     ]  # fmt: skip
     assert (shard["id"], shard["labels_"], shard["score"], shard["probabilities"]) == (7, ["L"], 1.0, [1.0])
     record = json.loads(format_named("jsonl", {}).encode(block, outcomes, 1))
-    assert record["probability"] == [1.0] and [one["labels"] for one in record["k_best"]] == [["X"]]
+    assert record["probability"] == [1.0] and [labelling["labels"] for labelling in record["k_best"]] == [["X"]]
 
 
 def table_of(format: str, pairs: Sequence[tuple[Block, Outcomes]], layout: Layout | None = None) -> bytes:

@@ -42,8 +42,8 @@ def test_labels_may_come_as_names() -> None:
 
 def test_the_plan_says_why() -> None:
     def plan(*rules: r.Rule, engine: str = "auto") -> tuple[str, str]:
-        made = Decoder(LABELS, rules, engine).plan
-        return made.engine, made.why
+        built = Decoder(LABELS, rules, engine).plan
+        return built.engine, built.why
 
     assert plan() == ("viterbi", "there are no rules")
     assert plan(r.forbid("A", at=0), r.well_formed()) == ("viterbi", "every rule is a mask on labels and transitions")
@@ -70,15 +70,18 @@ def test_nobody_edits_the_callers_scores() -> None:
 
 def test_explain_names_the_rule_that_bit() -> None:
     idle, soft = r.forbid_transition("O", "O"), r.ends_with("O").soft(0.5)
-    told = Decoder(LABELS, [idle, soft, ONCE]).explain(TWICE)
-    assert told.plain.labels == ["A", "O", "A"] and told.best.labels == ["A", "A", "A"]
-    assert told.cost == pytest.approx(5.0 - 3.5) and told.changed == [1]
-    assert [effect.rule for effect in told.effects] == [ONCE, soft]  # the dearest first; the idle one does not bite
-    once, ends = told.effects
+    explanation = Decoder(LABELS, [idle, soft, ONCE]).explain(TWICE)
+    assert explanation.plain.labels == ["A", "O", "A"] and explanation.best.labels == ["A", "A", "A"]
+    assert explanation.cost == pytest.approx(5.0 - 3.5) and explanation.changed == [1]
+    assert [effect.rule for effect in explanation.effects] == [
+        ONCE,
+        soft,
+    ]  # the dearest first; the idle one does not bite
+    once, ends = explanation.effects
     assert once.broken_by_plain == 1 and once.without is not None and once.without.labels == ["A", "O", "A"]
-    assert once.price == pytest.approx(once.without.score - told.best.score) == pytest.approx(1.0)
+    assert once.price == pytest.approx(once.without.score - explanation.best.score) == pytest.approx(1.0)
     assert ends.broken_by_plain == 1 and ends.without is None and ends.price == pytest.approx(0.5)
-    text = str(told)
+    text = str(explanation)
     assert str(ONCE) in text and "price 1.0000, broken 1x" in text and str(idle) not in text
 
 
@@ -88,19 +91,24 @@ def test_explain_prices_are_differences_of_scores() -> None:
     rules = [r.at_most(1, of="A"), r.before("A", "B"), r.present("B").soft(1.0), r.starts_with("O")]
     for _ in range(20):
         lattice = Lattice(rng.normal(size=(6, 3)) * 2)
-        told = Decoder(labels, rules).explain(lattice)
-        assert [b.price for b in told.effects] == sorted((b.price for b in told.effects), reverse=True)
+        explanation = Decoder(labels, rules).explain(lattice)
+        assert [b.price for b in explanation.effects] == sorted((b.price for b in explanation.effects), reverse=True)
         for rule in rules:
             others = [x for x in rules if x is not rule]
-            price = Decoder(labels, others, "product").decode(lattice).score - told.best.score
-            found = [effect for effect in told.effects if effect.rule == rule]
-            assert found or (price < 1e-9 and rule.holds(told.plain.ids, labels))
-            assert all(effect.price == pytest.approx(price, abs=1e-9) for effect in found)
+            price = Decoder(labels, others, "product").decode(lattice).score - explanation.best.score
+            result = [effect for effect in explanation.effects if effect.rule == rule]
+            assert result or (price < 1e-9 and rule.holds(explanation.plain.ids, labels))
+            assert all(effect.price == pytest.approx(price, abs=1e-9) for effect in result)
 
 
 def test_explain_when_nothing_bites() -> None:
-    told = Decoder(LABELS, [r.present("A")]).explain(TWICE)
-    assert told.effects == [] and told.cost == 0 and told.changed == [] and "no rule changes the labels" in str(told)
+    explanation = Decoder(LABELS, [r.present("A")]).explain(TWICE)
+    assert (
+        explanation.effects == []
+        and explanation.cost == 0
+        and explanation.changed == []
+        and "no rule changes the labels" in str(explanation)
+    )
     empty = Decoder(LABELS, [r.present("A").soft(1.0)]).explain(Lattice(np.zeros((0, 2))))
     assert empty.cost == 1.0 and len(empty.effects) == 1
 
@@ -124,10 +132,10 @@ def test_marginals_by_hand() -> None:
 def test_probability_by_hand() -> None:
     flat = Lattice(np.zeros((3, 2)))
     soft = r.starts_with("A").soft(1.0)
-    told = Decoder(LABELS, [ONCE, r.present("A"), soft]).probability(flat)
-    assert told.all == pytest.approx(6 / 8)  # not A O A, not O O O
-    assert [rule for rule, _ in told.each] == [ONCE, r.present("A"), soft]
-    assert [p for _, p in told.each] == pytest.approx([7 / 8, 7 / 8, 1 / 2])
+    probability = Decoder(LABELS, [ONCE, r.present("A"), soft]).probability(flat)
+    assert probability.all == pytest.approx(6 / 8)  # not A O A, not O O O
+    assert [rule for rule, _ in probability.each] == [ONCE, r.present("A"), soft]
+    assert [p for _, p in probability.each] == pytest.approx([7 / 8, 7 / 8, 1 / 2])
     never = Decoder(LABELS, [r.fix("A", 0), r.fix("O", 0)]).probability(flat)
     assert never.all == 0.0 and [p for _, p in never.each] == pytest.approx([0.5, 0.5])
     nothing = Decoder(LABELS).probability(flat)
@@ -166,19 +174,19 @@ def test_rules_that_cannot_hold(ask: str) -> None:
 
 def test_k_best_of_fewer_labellings_than_k() -> None:
     assert len(Decoder(LABELS).k_best(TWICE, 1000)) == 8
-    found = Decoder(LABELS, [ONCE]).k_best(TWICE, 10**12)
-    assert len(found) == 7 and len({tuple(d.ids.tolist()) for d in found}) == 7
-    assert [d.score for d in found] == sorted((d.score for d in found), reverse=True)
-    assert found[0].labels == ["A", "A", "A"] and not any(d.labels == ["A", "O", "A"] for d in found)
+    best = Decoder(LABELS, [ONCE]).k_best(TWICE, 10**12)
+    assert len(best) == 7 and len({tuple(d.ids.tolist()) for d in best}) == 7
+    assert [d.score for d in best] == sorted((d.score for d in best), reverse=True)
+    assert best[0].labels == ["A", "A", "A"] and not any(d.labels == ["A", "O", "A"] for d in best)
     assert len(Decoder(LABELS).k_best(Lattice(np.zeros((0, 2))), 5)) == 1
     assert [d.labels for d in Decoder(LABELS, [r.fix("O", [0, 1, 2])]).k_best(TWICE, np.int64(4))] == [["O"] * 3]
 
 
 def test_k_best_counts_penalties() -> None:
     soft = ONCE.soft(1.5)
-    found = Decoder(LABELS, [soft]).k_best(TWICE, 3)
-    assert [(d.score, d.penalty) for d in found][:2] == [(4.0, 0.0), (3.5, 1.5)]
-    assert found[1].violated == [(soft, 1)] and found[1].labels == ["A", "O", "A"]
+    best = Decoder(LABELS, [soft]).k_best(TWICE, 3)
+    assert [(d.score, d.penalty) for d in best][:2] == [(4.0, 0.0), (3.5, 1.5)]
+    assert best[1].violated == [(soft, 1)] and best[1].labels == ["A", "O", "A"]
 
 
 # ---- limits -----------------------------------------------------------------------------------------------------
@@ -285,9 +293,9 @@ def test_the_judge_catches_what_is_not_so() -> None:
     soft = ONCE.soft(0.5)
     rules = [r.forbid("O", at=0), soft]
     d = Decoder(LABELS, rules).decode(TWICE)
-    told = bridle.check(TWICE, rules, d)
-    assert told.ok and told.complaints == [] and told.violations == [0, 1]
-    assert (told.score, told.penalty) == (4.5, 0.5)
+    output = bridle.check(TWICE, rules, d)
+    assert output.ok and output.complaints == [] and output.violations == [0, 1]
+    assert (output.score, output.penalty) == (4.5, 0.5)
     for change, text in (
         ({"score": 4.6}, "the score is 4.5"),
         ({"score": float("nan")}, "the score is 4.5"),
@@ -309,7 +317,7 @@ def test_the_judge_takes_every_labelling_at_its_word() -> None:
     d = Decoder(LABELS).decode(TWICE)
     rules = [ONCE.soft(2.0, per="violation")]
     for path in itertools.product(range(2), repeat=3):
-        told = bridle.check(TWICE, rules, replace(d, ids=np.array(path, dtype=np.int32)))
+        output = bridle.check(TWICE, rules, replace(d, ids=np.array(path, dtype=np.int32)))
         segments = sum(y == 1 and (t == 0 or path[t - 1] == 0) for t, y in enumerate(path))
-        assert told.violations == [max(0, segments - 1)]
-        assert told.score == TWICE.score(path) - 2.0 * told.violations[0]
+        assert output.violations == [max(0, segments - 1)]
+        assert output.score == TWICE.score(path) - 2.0 * output.violations[0]

@@ -84,8 +84,8 @@ def test_a_masked_token_does_not_matter(mask: float) -> None:
         wanted[2, columns] = -np.inf if columns.start else 0.0
         assert clean.marginals(Lattice(masked)) == pytest.approx(clean.marginals(Lattice(wanted)), abs=1e-9)
         assert clean.marginals(Lattice(masked)).sum(axis=1) == pytest.approx(np.ones(6), abs=1e-12)
-        told, right = clean.probability(Lattice(masked)), clean.probability(Lattice(wanted))
-        assert told.all == pytest.approx(right.all, abs=1e-9)
+        probability, right = clean.probability(Lattice(masked)), clean.probability(Lattice(wanted))
+        assert probability.all == pytest.approx(right.all, abs=1e-9)
 
 
 def test_what_rounding_has_destroyed_is_refused() -> None:
@@ -102,8 +102,8 @@ def test_scores_that_only_differ_by_a_constant_give_the_same() -> None:
     unary = np.random.default_rng(1).normal(size=(5, 3)).round(3)
     decoder = Decoder(LABELS, [r.at_most(1, of="A")])
     for shift in (1e6, -1e6):
-        found = decoder.marginals(Lattice(unary + shift))
-        assert found == pytest.approx(decoder.marginals(Lattice(unary)), abs=1e-9)
+        result = decoder.marginals(Lattice(unary + shift))
+        assert result == pytest.approx(decoder.marginals(Lattice(unary)), abs=1e-9)
 
 
 @pytest.mark.parametrize("rules", RULES, ids=len)
@@ -119,8 +119,8 @@ def test_the_probability_of_a_labelling(rules: list[r.Rule]) -> None:
         scores = np.array([lattice.score(y) if fine else -np.inf for y, fine in zip(every, obeying, strict=True)])
         total = np.logaddexp.reduce(scores)
         for y, score in zip(every, scores.tolist(), strict=True):
-            found = log_probability(Problem.of_one(decoder.compiled, lattice, None), np.array(y), None)
-            assert found == (pytest.approx(score - total, abs=1e-9) if score > -np.inf else -np.inf)
+            result = log_probability(Problem.of_one(decoder.compiled, lattice, None), np.array(y), None)
+            assert result == (pytest.approx(score - total, abs=1e-9) if score > -np.inf else -np.inf)
 
 
 # ---- segments -------------------------------------------------------------------------------------------------------

@@ -34,15 +34,17 @@ def batch() -> tuple[list[Lattice], list[dict[str, int]]]:
 @pytest.mark.parametrize("threads", [1, 2])
 def test_skip_gives_the_batch_whole(threads: int) -> None:
     lattices, given = batch()
-    found = Decoder(LABELS, CLASH, on_infeasible="skip").decode_batch(lattices, given, threads)
-    assert found.status.tolist() == ["optimal", "optimal", "infeasible", "optimal", "infeasible", "optimal"]
-    assert found.answered.tolist() == (found.status == "optimal").tolist() == found.optimal.tolist()
-    assert found.labels == [[] if k in (2, 4) else ["A", "B", "O"] for k in range(6)]
-    assert found.ids.reshape(6, 3)[[2, 4]].tolist() == [[-1] * 3] * 2 == found.padded()[[2, 4]].tolist()
-    assert [d.labels for d in found] == found.labels and len(found[2]) == 0 and found[2].score == -np.inf
-    assert [d.status for d in found] == found.status.tolist() and sorted(found.unanswered) == [2, 4]
-    assert found[4].clash == tuple(CLASH) and found[0].clash == ()
-    assert json.loads(json.dumps(found[2].to_dict())) == {"labels": None, "clash": [str(rule) for rule in CLASH]}
+    decodings = Decoder(LABELS, CLASH, on_infeasible="skip").decode_batch(lattices, given, threads)
+    assert decodings.status.tolist() == ["optimal", "optimal", "infeasible", "optimal", "infeasible", "optimal"]
+    assert decodings.answered.tolist() == (decodings.status == "optimal").tolist() == decodings.optimal.tolist()
+    assert decodings.labels == [[] if k in (2, 4) else ["A", "B", "O"] for k in range(6)]
+    assert decodings.ids.reshape(6, 3)[[2, 4]].tolist() == [[-1] * 3] * 2 == decodings.padded()[[2, 4]].tolist()
+    assert (
+        [d.labels for d in decodings] == decodings.labels and len(decodings[2]) == 0 and decodings[2].score == -np.inf
+    )
+    assert [d.status for d in decodings] == decodings.status.tolist() and sorted(decodings.unanswered) == [2, 4]
+    assert decodings[4].clash == tuple(CLASH) and decodings[0].clash == ()
+    assert json.loads(json.dumps(decodings[2].to_dict())) == {"labels": None, "clash": [str(rule) for rule in CLASH]}
 
 
 def test_the_clash_is_searched_for_when_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -50,9 +52,9 @@ def test_the_clash_is_searched_for_when_asked_for(monkeypatch: pytest.MonkeyPatc
     search = result.infeasible
     monkeypatch.setattr(result, "infeasible", lambda *args, **limits: asked.append(1) or search(*args, **limits))
     lattices, given = batch()
-    found = Decoder(LABELS, CLASH, on_infeasible="skip").decode_batch(lattices, given)
-    assert found.labels[2] == [] and asked == []
-    assert found[2].clash == found[2].clash == tuple(CLASH) and asked == [1]
+    decodings = Decoder(LABELS, CLASH, on_infeasible="skip").decode_batch(lattices, given)
+    assert decodings.labels[2] == [] and asked == []
+    assert decodings[2].clash == decodings[2].clash == tuple(CLASH) and asked == [1]
 
 
 @pytest.mark.parametrize("threads", [1, 2])
@@ -71,10 +73,10 @@ def test_a_limit_that_came_too_early_is_a_value_too() -> None:
     hard = Lattice(np.tile([0.0, 2, 1], (9, 1)))
     rules, lattices = [r.at_least(1, of="B")], [Lattice([[0.0, 0, 1]]), hard]
     for what in ("skip", "relax"):
-        found = Decoder(LABELS, rules, Beam(width=1), on_infeasible=what).decode_batch(lattices)  # type: ignore[arg-type]
-        assert found.status.tolist() == ["optimal", "nothing_found"] and found.labels == [["B"], []]
-        assert found[1].bound == found.bounds[1] == 18.0 and found[1].clash == ()
-        assert found[1].to_dict() == {"labels": None, "bound": 18.0, "optimal": False}
+        decodings = Decoder(LABELS, rules, Beam(width=1), on_infeasible=what).decode_batch(lattices)  # type: ignore[arg-type]
+        assert decodings.status.tolist() == ["optimal", "nothing_found"] and decodings.labels == [["B"], []]
+        assert decodings[1].bound == decodings.bounds[1] == 18.0 and decodings[1].clash == ()
+        assert decodings[1].to_dict() == {"labels": None, "bound": 18.0, "optimal": False}
     with pytest.raises(bridle.LimitReached) as caught:
         Decoder(LABELS, rules, Beam(width=1)).decode_batch(lattices)
     assert caught.value.sequence == 1 and caught.value.decodings.labels == [["B"], []]
@@ -87,19 +89,23 @@ def test_what_a_limit_stopped_says_so() -> None:
     rng = np.random.default_rng(0)
     rules = [r.exactly(2, of=a).soft(1.0) for a in "OAB"] + [r.before("A", "B").soft(2.0), r.before("B", "O").soft(1.0)]
     lattices = [Lattice(rng.normal(size=(12, 3))) for _ in range(20)]
-    found = Decoder(LABELS, rules, Beam(width=1)).decode_batch(lattices)
-    assert {"limit"} <= set(found.status.tolist()) <= {"limit", "optimal"}
-    assert (found.bounds[found.status == "limit"] > found.scores[found.status == "limit"]).all()
+    decodings = Decoder(LABELS, rules, Beam(width=1)).decode_batch(lattices)
+    assert {"limit"} <= set(decodings.status.tolist()) <= {"limit", "optimal"}
+    assert (decodings.bounds[decodings.status == "limit"] > decodings.scores[decodings.status == "limit"]).all()
 
 
 def test_relaxed_sequences_say_so() -> None:
     lattices, given = batch()
     decoder = Decoder(LABELS, CLASH, on_infeasible="relax")
-    found = decoder.decode_batch([*lattices, NO_PATH], [*given, APART])
-    assert found.status.tolist() == ["optimal", "optimal", "relaxed", "optimal", "relaxed", "optimal", "infeasible"]
-    assert found.relaxed.tolist() == [k in (2, 4) for k in range(7)] and found.answered.tolist() == [True] * 6 + [False]
-    assert found[2].labels == ["A", "A", "O"] and found[2].violated == [(CLASH[1], 1)] and found[2].clash == ()
-    assert found[6].clash == () and "no path" in str(found.unanswered[6].error)
+    decodings = decoder.decode_batch([*lattices, NO_PATH], [*given, APART])
+    assert decodings.status.tolist() == ["optimal", "optimal", "relaxed", "optimal", "relaxed", "optimal", "infeasible"]
+    assert decodings.relaxed.tolist() == [k in (2, 4) for k in range(7)] and decodings.answered.tolist() == [
+        True
+    ] * 6 + [False]
+    assert (
+        decodings[2].labels == ["A", "A", "O"] and decodings[2].violated == [(CLASH[1], 1)] and decodings[2].clash == ()
+    )
+    assert decodings[6].clash == () and "no path" in str(decodings.unanswered[6].error)
     with pytest.raises(bridle.Infeasible, match="no path"):
         decoder.decode(NO_PATH, APART)
     assert Decoder(LABELS, on_infeasible="skip").decode(NO_PATH).status == "infeasible"
@@ -108,14 +114,14 @@ def test_relaxed_sequences_say_so() -> None:
 def test_padded_batches_keep_their_shape() -> None:
     scores = np.zeros((3, 4, 3))
     scores[1] = -np.inf
-    found = Decoder(LABELS, on_infeasible="skip").decode_batch(Batch.from_padded(scores, lengths=[2, 4, 1]))
-    assert found.padded().tolist() == [[0, 0, -1, -1], [-1] * 4, [0, -1, -1, -1]]
-    assert found.status.tolist() == ["optimal", "infeasible", "optimal"]
+    decodings = Decoder(LABELS, on_infeasible="skip").decode_batch(Batch.from_padded(scores, lengths=[2, 4, 1]))
+    assert decodings.padded().tolist() == [[0, 0, -1, -1], [-1] * 4, [0, -1, -1, -1]]
+    assert decodings.status.tolist() == ["optimal", "infeasible", "optimal"]
 
 
 def test_engines_that_users_make_have_outcomes_too() -> None:
-    found = Decoder(LABELS, CLASH, "ilp", on_infeasible="skip").decode_batch(*batch())
-    assert found.status.tolist().count("infeasible") == 2 and found[0].stats["lp_integral"] is True
+    decodings = Decoder(LABELS, CLASH, "ilp", on_infeasible="skip").decode_batch(*batch())
+    assert decodings.status.tolist().count("infeasible") == 2 and decodings[0].stats["lp_integral"] is True
 
 
 @pytest.mark.parametrize("what", ["raise", "relax", "skip"])
@@ -129,10 +135,10 @@ def test_texts_of_a_model_are_known_when_rules_clash(what: str) -> None:
             model.decode([["cat"], ["the", "cat"]], decoder)
         assert caught.value.sequence == 1 and len(caught.value.clash) == 2 and caught.value.decodings.labels[0] == ["N"]
         return
-    found = model.decode([["cat"], ["the", "cat"]], decoder)
-    assert found.status.tolist() == ["optimal", "relaxed" if what == "relax" else "infeasible"]
-    assert found.labels == [["N"], ["D", "N"] if what == "relax" else []]
-    assert len(found[1].clash) == (0 if what == "relax" else 2)
+    result = model.decode([["cat"], ["the", "cat"]], decoder)
+    assert result.status.tolist() == ["optimal", "relaxed" if what == "relax" else "infeasible"]
+    assert result.labels == [["N"], ["D", "N"] if what == "relax" else []]
+    assert len(result[1].clash) == (0 if what == "relax" else 2)
 
 
 def test_relaxed_scores_are_true_beside_very_low_ones() -> None:
@@ -177,9 +183,11 @@ def test_conjunctions_of_any_size_are_relaxed() -> None:
     rule = functools.reduce(operator.and_, [r.exactly(1, of=name) for name in names])
     rng = np.random.default_rng(0)
     lattices = [Lattice(rng.normal(size=(n, 13))) for n in (20, 5, 16)]  # 5 tokens cannot hold 13 segments
-    found = Decoder(names, [rule], on_infeasible="relax").decode_batch(lattices)
-    assert found.status.tolist() == ["optimal", "relaxed", "optimal"] and found.optimal.all()
-    assert found[1].violated == [(rule, 1)] and found[1].score == pytest.approx(lattices[1].unary.max(axis=1).sum())
+    decodings = Decoder(names, [rule], on_infeasible="relax").decode_batch(lattices)
+    assert decodings.status.tolist() == ["optimal", "relaxed", "optimal"] and decodings.optimal.all()
+    assert decodings[1].violated == [(rule, 1)] and decodings[1].score == pytest.approx(
+        lattices[1].unary.max(axis=1).sum()
+    )
 
 
 @pytest.mark.parametrize("states", [1, 2, 64])
@@ -223,8 +231,8 @@ def test_relaxing_keeps_to_the_time_limit() -> None:
 
 
 def test_a_batch_may_be_any_sequence() -> None:
-    found = Decoder(LABELS).decode_batch(deque([FINE, FINE]))
-    assert len(found) == 2
+    decodings = Decoder(LABELS).decode_batch(deque([FINE, FINE]))
+    assert len(decodings) == 2
     with pytest.raises(bridle.LatticeError) as caught:
         Decoder(LABELS).decode_batch([FINE, SCORES])  # type: ignore[list-item]
     assert caught.value.sequence == 1
@@ -235,8 +243,8 @@ def test_an_engine_that_writes_nothing_has_found_nothing() -> None:
         def solve(self, problem: Problem, limits: Limits, answers: Answers) -> None:
             pass
 
-    found = Decoder(LABELS, engine=Lazy(), on_infeasible="skip").decode_batch([FINE])
-    assert found.status.tolist() == ["nothing_found"] and found.labels == [[]]
+    decodings = Decoder(LABELS, engine=Lazy(), on_infeasible="skip").decode_batch([FINE])
+    assert decodings.status.tolist() == ["nothing_found"] and decodings.labels == [[]]
 
 
 def test_misspelt_options_are_refused() -> None:

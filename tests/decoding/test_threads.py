@@ -67,10 +67,10 @@ def test_a_batch_is_its_sequences_at_any_number_of_threads(engine: str) -> None:
     decoder = Decoder(LABELS, RULES, engine)
     alone = one_by_one(decoder, lattices, given)
     for threads in (1, 2, 3, 5, 0):
-        found = decoder.decode_batch(lattices, given, threads=threads)
-        assert len(found) == len(alone) and all(same(a, b) for a, b in zip(found, alone, strict=True))
-        assert np.array_equal(found.ids, np.concatenate([d.ids for d in alone]))
-        assert found.scores.tolist() == [d.score for d in alone] and found.optimal.all()
+        decodings = decoder.decode_batch(lattices, given, threads=threads)
+        assert len(decodings) == len(alone) and all(same(a, b) for a, b in zip(decodings, alone, strict=True))
+        assert np.array_equal(decodings.ids, np.concatenate([d.ids for d in alone]))
+        assert decodings.scores.tolist() == [d.score for d in alone] and decodings.optimal.all()
     for lattice, its, d in zip(lattices, given, alone, strict=True):
         assert bridle.check(lattice, RULES, d, its).ok
 
@@ -118,27 +118,29 @@ def test_batches_without_anything_in_them() -> None:
         decoder = Decoder(LABELS, rules)
         for nothing in ([], Batch(np.zeros((0, M)), [0])):
             for threads in (1, 3):
-                found = decoder.decode_batch(nothing, threads=threads)
-                assert len(found) == 0 and list(found) == [] and found[:] == [] and found.ids.shape == (0,)
+                decodings = decoder.decode_batch(nothing, threads=threads)
+                assert (
+                    len(decodings) == 0 and list(decodings) == [] and decodings[:] == [] and decodings.ids.shape == (0,)
+                )
         assert len(decoder.decode_batch([], [])) == 0
     empty = [Lattice(np.zeros((0, M)))] * 200
-    found = Decoder(LABELS, [r.present("A").soft(2.0)]).decode_batch(empty, threads=2)
-    assert [d.score for d in found] == [-2.0] * 200 and all(d.labels == [] and d.optimal for d in found)
+    decodings = Decoder(LABELS, [r.present("A").soft(2.0)]).decode_batch(empty, threads=2)
+    assert [d.score for d in decodings] == [-2.0] * 200 and all(d.labels == [] and d.optimal for d in decodings)
 
 
 def test_decodings_are_a_sequence() -> None:
     unary = np.eye(M)[np.arange(40) % M][:, None, :]  # sequence k has one token, labelled k % M
-    found = Decoder(LABELS).decode_batch([Lattice(u) for u in unary])
+    decodings = Decoder(LABELS).decode_batch([Lattice(u) for u in unary])
     names = [LABELS.names[k % M] for k in range(40)]
-    assert [d.labels[0] for d in found] == names
-    assert [d.labels[0] for d in found[3:11:2]] == names[3:11:2]
-    assert [d.labels[0] for d in found[::-1]] == names[::-1]
-    assert found[-1].labels == names[-1:] and found[-40].labels == names[:1] and found[50:] == []
-    assert len(list(reversed(found))) == 40
+    assert [d.labels[0] for d in decodings] == names
+    assert [d.labels[0] for d in decodings[3:11:2]] == names[3:11:2]
+    assert [d.labels[0] for d in decodings[::-1]] == names[::-1]
+    assert decodings[-1].labels == names[-1:] and decodings[-40].labels == names[:1] and decodings[50:] == []
+    assert len(list(reversed(decodings))) == 40
     for k in (40, -41):
         with pytest.raises(IndexError):
-            found[k]
-    assert found.offsets.tolist() == list(range(41)) and found.bounds.tolist() == found.scores.tolist()
+            decodings[k]
+    assert decodings.offsets.tolist() == list(range(41)) and decodings.bounds.tolist() == decodings.scores.tolist()
 
 
 def test_what_cannot_hold_is_relaxed_inside_a_batch() -> None:
@@ -150,15 +152,15 @@ def test_what_cannot_hold_is_relaxed_inside_a_batch() -> None:
     decoder = Decoder(LABELS, clash, on_infeasible="relax")
     alone = one_by_one(decoder, lattices, given)
     for threads in (1, 3):
-        found = decoder.decode_batch(lattices, given, threads=threads)
-        assert all(map(same, found, alone))
-        relaxed = [k for k, d in enumerate(found) if d.relaxed]
+        decodings = decoder.decode_batch(lattices, given, threads=threads)
+        assert all(map(same, decodings, alone))
+        relaxed = [k for k, d in enumerate(decodings) if d.relaxed]
         assert set(hopeless) <= set(relaxed) and len(relaxed) < 200
-        assert np.array_equal(found.ids, np.concatenate([d.ids for d in alone]))
-        assert found.scores.tolist() == [d.score for d in found]
+        assert np.array_equal(decodings.ids, np.concatenate([d.ids for d in alone]))
+        assert decodings.scores.tolist() == [d.score for d in decodings]
     for k in hopeless:
-        broken = [rule for rule, _ in found[k].violated if not isinstance(rule, r.Soft)]
-        assert broken and bridle.check(lattices[k], clash, found[k], given[k]).ok
+        broken = [rule for rule, _ in decodings[k].violated if not isinstance(rule, r.Soft)]
+        assert broken and bridle.check(lattices[k], clash, decodings[k], given[k]).ok
     with pytest.raises(bridle.Infeasible) as caught:
         decoder.with_rules(clash, on_infeasible="raise").decode_batch(lattices, given, threads=3)
     assert caught.value.sequence == relaxed[0] and f"sequence {relaxed[0]}: " in str(caught.value)
@@ -243,8 +245,8 @@ def test_one_decoder_in_two_python_threads() -> None:
     for thread in threads:
         thread.join()
     assert len(results) == 4
-    for found in results.values():
-        assert all(map(same, found, alone[::-1]))
+    for outcome in results.values():
+        assert all(map(same, outcome, alone[::-1]))
 
 
 def test_threads_share_what_a_decoder_has_met() -> None:
@@ -260,19 +262,19 @@ def test_threads_share_what_a_decoder_has_met() -> None:
     lattices = [Lattice(rng.normal(size=(8, M))) for _ in texts]
     alone = one_by_one(Decoder(LABELS, rules), lattices, given)
     for _ in range(5):
-        decoder, barrier, found = Decoder(LABELS, rules), threading.Barrier(4), {}
+        decoder, barrier, result = Decoder(LABELS, rules), threading.Barrier(4), {}
 
-        def work(number: int, decoder: Decoder = decoder, barrier: Any = barrier, found: Any = found) -> None:
+        def work(number: int, decoder: Decoder = decoder, barrier: Any = barrier, result: Any = result) -> None:
             barrier.wait()
-            one = number % 2 == 0
-            found[number] = one_by_one(decoder, lattices, given) if one else decoder.decode_batch(lattices, given)
+            item = number % 2 == 0
+            result[number] = one_by_one(decoder, lattices, given) if item else decoder.decode_batch(lattices, given)
 
         threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
-        assert len(found) == 4 and all(all(map(same, some, alone)) for some in found.values())
+        assert len(result) == 4 and all(all(map(same, some, alone)) for some in result.values())
 
 
 ENDLESS = """

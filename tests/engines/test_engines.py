@@ -80,8 +80,8 @@ def test_relax_does_not_depend_on_the_order_of_rules() -> None:
     rules = [r.at_most(1, of=x) for x in "ABC"] + [r.before("A", "B").soft(0.5), r.present("C").soft(1.0)]
     for _ in range(20):
         lattice = Lattice(rng.normal(size=(9, 4)) * 2, rng.normal(size=(4, 4)))
-        found = {round(decode(lattice, rules, "lazy_intersection", labels, seed=seed).score, 9) for seed in range(5)}
-        assert found == {round(decode(lattice, rules, "search", labels).score, 9)}
+        result = {round(decode(lattice, rules, "lazy_intersection", labels, seed=seed).score, 9) for seed in range(5)}
+        assert result == {round(decode(lattice, rules, "search", labels).score, 9)}
 
 
 def test_ilp_says_how_large_it_was_and_whether_the_relaxation_was_whole() -> None:

@@ -19,7 +19,7 @@ GROUPS = [Search(1, 1, 0), Search(1, 6, 0), Search(2, 30, 0)]  # each rule by it
 
 def some_rules(rng: np.random.Generator, m: int, count: int) -> list[Rule]:
     """Hard and soft ones, per sequence and per violation, some of them about positions."""
-    found: list[Rule] = []
+    result: list[Rule] = []
     for _ in range(count):
         a, b = (f"L{k}" for k in rng.choice(m, 2, replace=False))
         kinds: list[Rule] = [
@@ -36,8 +36,8 @@ def some_rules(rng: np.random.Generator, m: int, count: int) -> list[Rule]:
         ]
         rule, how = kinds[int(rng.integers(len(kinds)))], rng.random()
         price = round(float(rng.uniform(0.3, 3.0)), 2)
-        found.append(rule if how < 0.15 else rule.soft(price, per="violation" if how < 0.5 else "sequence"))
-    return found
+        result.append(rule if how < 0.15 else rule.soft(price, per="violation" if how < 0.5 else "sequence"))
+    return result
 
 
 def best_by_enumeration(labels: Labels, rules: list[Rule], lattice: Lattice, given: dict[str, int]) -> float:
@@ -70,9 +70,9 @@ def test_groups_of_rules_agree_with_enumeration(part: int) -> None:
 
 def test_very_many_rules_come_in_as_they_are_broken() -> None:
     for rng in seeds(4, key=310):
-        labels, found = Labels(["L0", "L1", "L2", "L3"]), some_rules(rng, 4, 110)
-        rules: list[Rule] = [rule for rule in found if isinstance(rule, Soft)][:80]
-        rules += [rule for rule in found if not isinstance(rule, Soft)][:1]
+        labels, result = Labels(["L0", "L1", "L2", "L3"]), some_rules(rng, 4, 110)
+        rules: list[Rule] = [rule for rule in result if isinstance(rule, Soft)][:80]
+        rules += [rule for rule in result if not isinstance(rule, Soft)][:1]
         lattice, given = Lattice(rng.normal(size=(4, 4)) * 4, rng.normal(size=(4, 4))), {"at": 2}
         wanted = best_by_enumeration(labels, rules, lattice, given)
         d = Decoder(labels, rules, Search(1, 6, 0), on_infeasible="skip").decode(lattice, given)
@@ -90,9 +90,9 @@ def hard_problem(seed: int) -> tuple[Labels, list[Rule], Lattice]:
 def test_the_answer_does_not_depend_on_the_way() -> None:
     for seed in range(4):
         labels, rules, lattice = hard_problem(seed)
-        found = [Decoder(labels, rules, engine).decode(lattice) for engine in (Search(), *GROUPS[1:])]
-        assert all(d.optimal and bridle.check(lattice, rules, d).ok for d in found)
-        assert [d.score for d in found] == pytest.approx([found[0].score] * len(found), abs=1e-9)
+        decoding = [Decoder(labels, rules, engine).decode(lattice) for engine in (Search(), *GROUPS[1:])]
+        assert all(d.optimal and bridle.check(lattice, rules, d).ok for d in decoding)
+        assert [d.score for d in decoding] == pytest.approx([decoding[0].score] * len(decoding), abs=1e-9)
 
 
 def test_bounds_are_true_when_the_time_is_up() -> None:

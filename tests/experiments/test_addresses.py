@@ -36,10 +36,10 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.mark.slow
 def test_tables_are_filled(folder: Path) -> None:
-    told: list[str] = []
-    report = recipe_named("addresses").run(Run(folder, quick=True, threads=1, say=told.append))
+    output: list[str] = []
+    report = recipe_named("addresses").run(Run(folder, quick=True, threads=1, say=output.append))
     assert [table.title for table in report.tables[::2]] == ["Table 5: US50, words only", "usaddress"]
-    assert "20 addresses for training, 11 for testing" in told[0]  # one of 12 is in training too
+    assert "20 addresses for training, 11 for testing" in output[0]  # one of 12 is in training too
     first = report.tables[0]
     assert [row.name for row in first.rows[:7]] == list(TABLE_5)
     assert [cell.paper for cell in first.rows[6].cells[:7]] == list(TABLE_5["All Constraints"])
@@ -51,9 +51,9 @@ def test_tables_are_filled(folder: Path) -> None:
 
 
 def test_labels_are_those_of_the_paper(folder: Path) -> None:
-    found = us50(Run(folder), "train", "words")
-    assert found.X[0]["word"] == ["100", "Elm", "Road", "Salem", "ME", "10000"]
-    assert found.y[0] == ["Civic Number", "Street", "Street", "City", "State", "Zip Code"]
+    result = us50(Run(folder), "train", "words")
+    assert result.X[0]["word"] == ["100", "Elm", "Road", "Salem", "ME", "10000"]
+    assert result.y[0] == ["Civic Number", "Street", "Street", "City", "State", "Zip Code"]
 
 
 def test_unknown_labels_are_told(folder: Path) -> None:

@@ -26,10 +26,10 @@ def folder(tmp_path: Path) -> Path:
         (tmp_path / name).mkdir()
     cora = "\n".join(f"<NEWREFERENCE>\n{reference(k)}" for k in range(30))
     (tmp_path / "citations-cora" / "tagged_references.txt").write_text(cora + "\n", encoding="utf-8")
-    one = "<citation-number>[7]</citation-number> <author>Gray, J.</author> <genre>Thesis</genre> <url>x.org</url>"
-    made = "".join(f"<sequence> {text} </sequence>\n" for text in [one] + [reference(k) for k in range(60, 75)])
+    item = "<citation-number>[7]</citation-number> <author>Gray, J.</author> <genre>Thesis</genre> <url>x.org</url>"
+    built = "".join(f"<sequence> {text} </sequence>\n" for text in [item] + [reference(k) for k in range(60, 75)])
     with gzip.open(tmp_path / "citations-anystyle" / "good.xml.gz", "wt", encoding="utf-8") as file:
-        file.write(f"<dataset>\n{made}</dataset>\n")
+        file.write(f"<dataset>\n{built}</dataset>\n")
     overlap = "file\tindex\tmatch\ngood.xml\t2\tfull\nother.xml\t0\tfull\n"
     (tmp_path / "citations-anystyle" / "cora_overlap.tsv").write_text(overlap, encoding="utf-8")
     for k, name in enumerate(("flux-cim-cs", "iconip", "en-humanities", "it-humanities", "mixed-humanities")):
@@ -40,8 +40,8 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.mark.slow
 def test_tables_are_filled(folder: Path) -> None:
-    told: list[str] = []
-    report = recipe_named("citations").run(Run(folder, quick=True, threads=1, say=told.append))
+    output: list[str] = []
+    report = recipe_named("citations").run(Run(folder, quick=True, threads=1, say=output.append))
     assert [table.title.split(":")[0] for table in report.tables[::2]] == ["Table 3", "Table 4", "Table 4"]
     first = report.tables[0]
     names = [row.name for row in first.rows]
@@ -52,15 +52,15 @@ def test_tables_are_filled(folder: Path) -> None:
     assert all((row.seen is None) == (row.name not in TABLE_3 or row.name == PLAIN) for row in first.rows)
     kept = json.loads(report.json())["figures"]["Cora, words only"]
     assert len(kept["figures"][ALL]["search"]) == 2
-    assert told
+    assert output
 
 
 def test_anystyle_is_mapped_and_has_no_rows_of_cora(folder: Path) -> None:
-    found = anystyle(Run(folder), "words")
-    assert len(found) == 15
-    assert found.X[0]["word"] == ["Gray", "J", "Thesis", "x", "org"]
-    assert found.y[0] == ["author", "author", "tech", "note", "note"]
-    assert not any("1961" in x["word"] for x in found.X)  # reference(61) stands at index 2
+    result = anystyle(Run(folder), "words")
+    assert len(result) == 15
+    assert result.X[0]["word"] == ["Gray", "J", "Thesis", "x", "org"]
+    assert result.y[0] == ["author", "author", "tech", "note", "note"]
+    assert not any("1961" in x["word"] for x in result.X)  # reference(61) stands at index 2
 
 
 def test_equal_references_stay_together() -> None:
@@ -74,12 +74,12 @@ def test_equal_references_stay_together() -> None:
 
 
 def test_figures_are_the_papers() -> None:
-    found = figures([["a", "a", "a", "b"], ["z"]], [["a", "a", "b", "b"], ["a"]], ["a", "b", "c"])
-    assert found["macro P"] == pytest.approx(100 * (2 / 3 + 1 / 2) / 2)
-    assert found["macro R"] == pytest.approx(100 * (2 / 3 + 1) / 2)
-    assert found["micro P"] == pytest.approx(100 * (3 * 2 / 3 + 1 / 2) / 4)
-    assert found["micro R"] == pytest.approx(100 * 3 / 4)
-    assert found["A"] == pytest.approx(100 * 3 / 5)
+    result = figures([["a", "a", "a", "b"], ["z"]], [["a", "a", "b", "b"], ["a"]], ["a", "b", "c"])
+    assert result["macro P"] == pytest.approx(100 * (2 / 3 + 1 / 2) / 2)
+    assert result["macro R"] == pytest.approx(100 * (2 / 3 + 1) / 2)
+    assert result["micro P"] == pytest.approx(100 * (3 * 2 / 3 + 1 / 2) / 4)
+    assert result["micro R"] == pytest.approx(100 * 3 / 4)
+    assert result["A"] == pytest.approx(100 * 3 / 5)
 
 
 def test_missing_data_is_named(folder: Path) -> None:

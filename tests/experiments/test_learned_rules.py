@@ -30,14 +30,14 @@ def references(count: int, seed: int) -> Fields:
 @pytest.mark.slow
 def test_all_ways_are_compared(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     rules = (parse("author before title"), parse("exactly 1 segment of date"), parse("present isbn"))
-    made = [
+    built = [
         DataSet(name, lambda run, seed: (references(60, seed), references(80, seed + 9)), "pos", rules)
         for name in ("one", "two", "three", "four")
     ]
-    monkeypatch.setattr("experiments.learned_rules.SETS", tuple(made))
-    told: list[str] = []
-    report = recipe_named("learned-rules").run(Run(tmp_path, quick=True, threads=1, say=told.append))
-    assert told == ["one: split 1 of 1", "four: split 1 of 1"]
+    monkeypatch.setattr("experiments.learned_rules.SETS", tuple(built))
+    output: list[str] = []
+    report = recipe_named("learned-rules").run(Run(tmp_path, quick=True, threads=1, say=output.append))
+    assert output == ["one: split 1 of 1", "four: split 1 of 1"]
     table, gains, chosen, strengths = report.tables
     assert [row.name for row in table.rows] == ["one", "four"] and len(table.columns) == 3 * len(WAYS)
     plain, _, relative, written, tuned = (cell.ours for cell in table.rows[0].cells[:5])
@@ -51,8 +51,10 @@ def test_all_ways_are_compared(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
 
 
 def test_written_rules_speak_of_labels_that_are_there() -> None:
-    one = DataSet("x", lambda run, seed: (references(3, 0),) * 2, "pos", (parse("present isbn"), parse("present date")))
-    assert [str(rule) for rule in one.rules(references(3, 0))] == ["present date"]
+    item = DataSet(
+        "x", lambda run, seed: (references(3, 0),) * 2, "pos", (parse("present isbn"), parse("present date"))
+    )
+    assert [str(rule) for rule in item.rules(references(3, 0))] == ["present date"]
     for known in SETS:
         assert known.written and known.features in ("fields", "pos", "chunking")
 
@@ -70,5 +72,5 @@ def test_labels_that_the_model_does_not_know_are_wrong() -> None:
     train = references(30, 0)
     model = CRF(features="pos", c2=0.1, iterations=5, threads=1).fit(train.X, train.y)
     test = Fields(train.X[:2], [train.y[0], ["isbn", *train.y[1][1:]]])
-    found = _scores(model, test)
-    assert not found.exact[1] and found.right[1] < found.lengths[1]
+    result = _scores(model, test)
+    assert not result.exact[1] and result.right[1] < result.lengths[1]

@@ -56,12 +56,12 @@ def with_tags(sentence: str) -> str:
 
 
 def treebank(count: int) -> str:
-    made = []
+    built = []
     for k in range(count):
         pattern = (GIVE, WANT, SEEN, GO)[k % 4]
         values = {"who": PEOPLE[k % 4], "whom": PEOPLE[(k + 1) % 4], "what": THINGS[k % 3]}
-        made.append(f"# sent_id={k}\n" + with_tags(pattern.format(**values)) + "\n")
-    return "\n".join(made)
+        built.append(f"# sent_id={k}\n" + with_tags(pattern.format(**values)) + "\n")
+    return "\n".join(built)
 
 
 def packed(path: Path, text: str) -> Path:
@@ -95,8 +95,8 @@ def test_all_tables_are_filled(data: Path) -> None:
     assert all(row.seen for row in agreement.rows)
     assert [row.cells[0].ours for row in agreement.rows] == [12] * 4  # of 15: "Go" cannot have an argument
     assert report.figures["decoding"]["infeasible"] == 3
-    found = json.loads(report.json())
-    assert found["figures"]["learners"]["VP"]["steps"]["4 + verb pos"]["f1"] > 0.9
+    document = json.loads(report.json())
+    assert document["figures"]["learners"]["VP"]["steps"]["4 + verb pos"]["f1"] > 0.9
     assert "15 propositions" in report.settings["test"]
     assert len(report.charts) == 3
 
@@ -117,16 +117,16 @@ def read(folder: Path, text: str) -> list[Proposition]:
 
 
 def test_units_are_chunks_with_heads(tmp_path: Path) -> None:
-    [one] = read(tmp_path, with_tags(GIVE.format(who="Ann", what="book", whom="Bob")))
-    assert one.x["word"] == ["Ann", "gave", "book", "to", "Bob", "."]
-    assert one.y == ["A0", "O", "A1", "A2", "A2", "O"]
-    assert one.x["chunk"] == ["NP", "VP", "NP", "PP", "NP", "O"]
-    assert one.x["position"] == ["before", "verb", "after", "after", "after", "after"]
-    assert one.x["path"][4] == "VP>NP>PP>NP"
-    assert one.given["verb"] == 1
-    assert one.given["candidates"] == [(0, 1), (2, 3), (3, 4), (3, 5), (4, 5), (5, 6)]  # (3, 5): the PP; its children
-    assert one.given["frame"] == ["O", "A0", "A1", "A2"]
-    assert expressible([one]) == 1
+    [item] = read(tmp_path, with_tags(GIVE.format(who="Ann", what="book", whom="Bob")))
+    assert item.x["word"] == ["Ann", "gave", "book", "to", "Bob", "."]
+    assert item.y == ["A0", "O", "A1", "A2", "A2", "O"]
+    assert item.x["chunk"] == ["NP", "VP", "NP", "PP", "NP", "O"]
+    assert item.x["position"] == ["before", "verb", "after", "after", "after", "after"]
+    assert item.x["path"][4] == "VP>NP>PP>NP"
+    assert item.given["verb"] == 1
+    assert item.given["candidates"] == [(0, 1), (2, 3), (3, 4), (3, 5), (4, 5), (5, 6)]  # (3, 5): the PP; its children
+    assert item.given["frame"] == ["O", "A0", "A1", "A2"]
+    assert expressible([item]) == 1
 
 
 def test_the_verb_is_the_head_of_its_own_unit(tmp_path: Path) -> None:
@@ -164,7 +164,7 @@ def test_coordination_is_no_candidate(tmp_path: Path) -> None:
 def test_gold_keeps_the_rules_that_it_should(tmp_path: Path) -> None:
     some = read(tmp_path, treebank(4))
     labels = Labels(["O", *ROLES], scheme="IO")
-    broken = violations(five_rules(ROLES), [one.y for one in some], labels, [one.given for one in some])
+    broken = violations(five_rules(ROLES), [item.y for item in some], labels, [item.given for item in some])
     assert broken.tolist() == [[0] * 5] * 4 + [[0, 0, 1, 0, 0]]  # "Go" has no argument
 
 

@@ -83,13 +83,13 @@ def given_up() -> Explanation:
 
 def test_rules_are_found_at_every_place_they_changed(roles: Explanation) -> None:
     assert roles.best.labels == GOLD
-    found = changed_spans(roles, TOKENS)
-    assert [(p.start, p.end, p.before, p.after) for p in found] == [
+    result = changed_spans(roles, TOKENS)
+    assert [(p.start, p.end, p.before, p.after) for p in result] == [
         (1, 2, "A1", "O"),
         (5, 6, "A1", "A2"),
         (7, 10, "A3 A1 x2", "AM-LOC x3"),
     ]
-    assert all(p.rules for p in found)
+    assert all(p.rules for p in result)
     at = {str(effect.rule): effect.at for effect in roles.effects}
     assert at[str(HARD[2])] == (1,)
     # the second "my" would have to change for either rule alone, so leaving out one of them shows nothing there
@@ -101,11 +101,11 @@ def test_places_of_a_bite_are_where_the_labels_without_it_differ() -> None:
     rules = [r.at_most(1, of="A"), r.before("A", "B"), r.present("C").soft(1.0)]
     seen = 0
     for _ in range(20):
-        told = Decoder(AB, rules).explain(Lattice(rng.normal(size=(6, 3)) * 2))
-        for effect in told.effects:
+        explanation = Decoder(AB, rules).explain(Lattice(rng.normal(size=(6, 3)) * 2))
+        for effect in explanation.effects:
             if effect.without is not None:
-                apart = np.flatnonzero(effect.without.ids != told.best.ids).tolist()
-                assert set(apart) <= set(effect.at) <= set(apart) | set(told.changed)
+                apart = np.flatnonzero(effect.without.ids != explanation.best.ids).tolist()
+                assert set(apart) <= set(effect.at) <= set(apart) | set(explanation.changed)
                 seen += 1
     assert seen > 10
 
@@ -114,8 +114,8 @@ def test_what_soft_rules_charged(roles: Explanation) -> None:
     (charge,) = roles.charged
     assert charge.rule is SOFT and charge.cost == pytest.approx(0.3) == pytest.approx(roles.best.penalty)
     per = r.forbid("A").soft(0.25, per="violation")
-    told = Decoder(AB, [per]).explain(Lattice([[9.0, 0, 0]] * 3))
-    assert [(c.times, c.cost) for c in told.charged] == [(3, 0.75)]
+    explanation = Decoder(AB, [per]).explain(Lattice([[9.0, 0, 0]] * 3))
+    assert [(c.times, c.cost) for c in explanation.charged] == [(3, 0.75)]
 
 
 def test_alternatives_are_the_next_best(roles: Explanation) -> None:
@@ -139,20 +139,20 @@ def test_scores_stand_in_for_probabilities_that_need_too_many_states(monkeypatch
         raise bridle.EngineError("too many states")
 
     monkeypatch.setattr(Decoder, "marginals", refuse)
-    told = Decoder(AB, [r.present("B")]).explain(Lattice([[0.0, 1.0, -np.inf], [1.0, 1.0, 1.0]]))
-    assert told.probabilities() is None and told.probabilities("rules") is None
-    made = trellis_of(told)
-    assert made.means == "how good by its own score"
-    assert made.shade[0] == pytest.approx([0.26894, 0.73106, 0.0], abs=1e-4)
-    assert made.tell is not None and made.tell(0, 2) == "impossible"
+    explanation = Decoder(AB, [r.present("B")]).explain(Lattice([[0.0, 1.0, -np.inf], [1.0, 1.0, 1.0]]))
+    assert explanation.probabilities() is None and explanation.probabilities("rules") is None
+    built = trellis_of(explanation)
+    assert built.means == "how good by its own score"
+    assert built.shade[0] == pytest.approx([0.26894, 0.73106, 0.0], abs=1e-4)
+    assert built.tell is not None and built.tell(0, 2) == "impossible"
 
 
 def test_rules_that_clash() -> None:
-    told = clashing()
-    assert told.best.relaxed and set(told.clash) == {told.decoder.rules[0], told.decoder.rules[1]}
-    assert told.alternatives() == []
-    free = {str(effect.rule) for effect in told.effects if not effect.price}
-    assert not free & {str(rule) for rule, _ in told.best.violated}
+    output = clashing()
+    assert output.best.relaxed and set(output.clash) == {output.decoder.rules[0], output.decoder.rules[1]}
+    assert output.alternatives() == []
+    free = {str(effect.rule) for effect in output.effects if not effect.price}
+    assert not free & {str(rule) for rule, _ in output.best.violated}
     assert Decoder(AB, [r.present("B")]).explain(Lattice(np.zeros((1, 3)))).clash == ()
 
 
@@ -165,16 +165,16 @@ def hard(**options: Any) -> Explanation:
 
 
 def test_a_price_that_is_not_proved_says_so() -> None:
-    told, exact = hard(max_states=5), hard()
+    output, exact = hard(max_states=5), hard()
     assert all(effect.proved for effect in exact.effects)
     assert not any("about" in price(effect) for effect in exact.effects)
-    doubtful = [effect for effect in told.effects if not effect.proved]
+    doubtful = [effect for effect in output.effects if not effect.proved]
     assert doubtful and {price(effect)[:5] for effect in doubtful} <= {"about", "?"}
-    written = to_dict(told, [""] * 60, 0)["effects"]
-    assert [effect["proved"] for effect in written] == [effect.proved for effect in told.effects]
+    written = to_dict(output, [""] * 60, 0)["effects"]
+    assert [effect["proved"] for effect in written] == [effect.proved for effect in output.effects]
     dear = next(effect for effect in doubtful if effect.price)
-    assert f"about {dear.price:.4f}" in printed(told, None) and f"about {dear.price:.4f}" in told.html()
-    assert f"price about {dear.price:.4f}" in told.svg() and f"price about {dear.price:.4f}" in str(told)
+    assert f"about {dear.price:.4f}" in printed(output, None) and f"about {dear.price:.4f}" in output.html()
+    assert f"price about {dear.price:.4f}" in output.svg() and f"price about {dear.price:.4f}" in str(output)
     assert price(RuleEffect(r.present("A"), 1, 0.0, None, proved=False)) == "?"
 
 
@@ -183,9 +183,11 @@ def test_a_price_is_not_proved_if_only_the_labels_without_the_rule_are() -> None
     labels = Labels([f"F{k}" for k in range(5)])
     rules = [*(r.at_most(1, of=name) for name in labels), r.before("F1", "F0")]
     lattice = Lattice(rng.normal(size=(30, 5)) * 2, rng.normal(size=(5, 5)))
-    told = Decoder(labels, rules, max_states=1).explain(lattice)
-    assert not told.best.optimal and any(effect.without and effect.without.optimal for effect in told.effects)
-    assert not any(effect.proved for effect in told.effects)
+    explanation = Decoder(labels, rules, max_states=1).explain(lattice)
+    assert not explanation.best.optimal and any(
+        effect.without and effect.without.optimal for effect in explanation.effects
+    )
+    assert not any(effect.proved for effect in explanation.effects)
 
 
 def test_nothing_is_decoded_again_if_no_rule_is_broken(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -195,9 +197,9 @@ def test_nothing_is_decoded_again_if_no_rule_is_broken(monkeypatch: pytest.Monke
 
 def test_prices_and_alternatives_do_not_take_forever(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(explanation, "PATIENCE", 0.0)
-    told = hard()
-    assert told.best.optimal and not all(effect.proved for effect in told.effects)
-    assert told.alternatives() == [] and told.alternatives_missing() == "a limit was reached before any was found"
+    output = hard()
+    assert output.best.optimal and not all(effect.proved for effect in output.effects)
+    assert output.alternatives() == [] and output.alternatives_missing() == "a limit was reached before any was found"
     asked: list[float | None] = []
     monkeypatch.setattr(
         Decoder, "with_rules", lambda self, rules, **options: asked.append(options.get("time_limit")) or self
@@ -210,33 +212,35 @@ def test_prices_and_alternatives_do_not_take_forever(monkeypatch: pytest.MonkeyP
 
 
 def test_alternatives_that_a_limit_cut_off_say_so() -> None:
-    told = hard(max_states=5)
-    assert told.alternatives() == [] and "a limit was reached before" in told.alternatives_missing()
-    for text in (printed(told, None), told.html(), json.dumps(to_dict(told, [""] * 60, 5))):
-        assert told.alternatives_missing()[1:] in text
+    output = hard(max_states=5)
+    assert output.alternatives() == [] and "a limit was reached before" in output.alternatives_missing()
+    for text in (printed(output, None), output.html(), json.dumps(to_dict(output, [""] * 60, 5))):
+        assert output.alternatives_missing()[1:] in text
     assert hard().alternatives_missing() == "" and len(hard().alternatives()) == 5
     assert clashing().alternatives_missing() == "none: no labelling obeys the hard rules"
-    assert "next best" not in printed(told, None, k=0)
+    assert "next best" not in printed(output, None, k=0)
 
 
 def test_rules_that_ask_for_the_same_are_priced_together(roles: Explanation) -> None:
-    told = Decoder(AB, [r.forbid("A"), r.fix("B", 0), r.forbid("C", at=1)]).explain(Lattice([[2.0, 1, 0], [0, 1, 3]]))
-    same = {str(effect.rule): together(told, effect) for effect in told.effects}
+    explanation = Decoder(AB, [r.forbid("A"), r.fix("B", 0), r.forbid("C", at=1)]).explain(
+        Lattice([[2.0, 1, 0], [0, 1, 3]])
+    )
+    same = {str(effect.rule): together(explanation, effect) for effect in explanation.effects}
     assert same == {"forbid C at 1": "", "forbid A": "together with 3", "fix B at 0": "together with 2"}
-    text = printed(told, None)
+    text = printed(explanation, None)
     assert "0, together with 3" in text and "Prices do not have to add up." in " ".join(text.split())
     dear = [effect for effect in roles.effects if effect.price and 5 in effect.at]
     assert len(dear) > 1 and not any(together(roles, effect) for effect in dear)  # each changes something by itself
-    assert "together with 3" in told.html() and "Prices do not have to add up." in told.html()
+    assert "together with 3" in explanation.html() and "Prices do not have to add up." in explanation.html()
 
 
 def test_a_terminal_does_not_wait_for_what_it_does_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
-    told = Decoder(AB, [r.present("B")]).explain(Lattice([[1.0, 0, 0]]))
+    explanation = Decoder(AB, [r.present("B")]).explain(Lattice([[1.0, 0, 0]]))
     asked = []
     monkeypatch.setattr(Explanation, "probabilities", lambda self, under="scores": asked.append(under))
-    printed(told, None)
+    printed(explanation, None)
     assert set(asked) == {"scores"}
-    told.svg()
+    explanation.svg()
     assert set(asked) == {"scores", "rules"}
 
 
@@ -245,9 +249,9 @@ def test_a_terminal_does_not_wait_for_what_it_does_not_show(monkeypatch: pytest.
 
 @given(st.sets(st.integers(0, 30)))
 def test_stretches_hold_exactly_the_positions(at: set[int]) -> None:
-    made = stretches(sorted(at))
-    assert [t for a, b in made for t in range(a, b)] == sorted(at)
-    assert all(b < c for (_, b), (c, _) in pairwise(made))
+    built = stretches(sorted(at))
+    assert [t for a, b in built for t in range(a, b)] == sorted(at)
+    assert all(b < c for (_, b), (c, _) in pairwise(built))
 
 
 def test_places_and_labels_as_text() -> None:
@@ -262,13 +266,13 @@ def test_difference_of_labellings(roles: Explanation) -> None:
         "'left' A1 (not O); 'my' A1 (not A2); 'in my will' A3 A1 x2 (not AM-LOC x3)"
     )
     other = Decoder(AB).decode(Lattice([[0.0, 1, 0]] * 12))
-    told = Decoder(AB).decode(Lattice([[1.0, 0, 0]] * 12))
-    assert difference(told, other, list("abcdefghijkl")) == "'a b c ... j k l' B x12 (not A x12)"
+    decoding = Decoder(AB).decode(Lattice([[1.0, 0, 0]] * 12))
+    assert difference(decoding, other, list("abcdefghijkl")) == "'a b c ... j k l' B x12 (not A x12)"
 
 
 def test_long_places_are_shortened() -> None:
-    told = Decoder(AB, [r.forbid("A")]).explain(Lattice([[1.0, 0, 0]] * 40))
-    (only,) = changed_spans(told, [str(t) for t in range(40)])
+    explanation = Decoder(AB, [r.forbid("A")]).explain(Lattice([[1.0, 0, 0]] * 40))
+    (only,) = changed_spans(explanation, [str(t) for t in range(40)])
     assert only.text == "0 1 2 3 4 5 6 7 8 ... 31 32 33 34 35 36 37 38 39" and only.before == "A x40"
 
 
@@ -279,19 +283,23 @@ def test_did_it_help(roles: Explanation) -> None:
 
 
 def test_json_holds_all_of_it(roles: Explanation) -> None:
-    made = json.loads(json.dumps(to_dict(roles, TOKENS, 3), allow_nan=False))
-    assert made["best"]["labels"] == GOLD and made["changed"] == roles.changed and len(made["alternatives"]) == 3
-    assert [b["rule"] for b in made["effects"]] == [str(b.rule) for b in roles.effects]
-    assert made["charged"] == [{"rule": str(SOFT), "times": 3, "cost": 0.3}] and made["clash"] == []
+    document = json.loads(json.dumps(to_dict(roles, TOKENS, 3), allow_nan=False))
+    assert (
+        document["best"]["labels"] == GOLD
+        and document["changed"] == roles.changed
+        and len(document["alternatives"]) == 3
+    )
+    assert [b["rule"] for b in document["effects"]] == [str(b.rule) for b in roles.effects]
+    assert document["charged"] == [{"rule": str(SOFT), "times": 3, "cost": 0.3}] and document["clash"] == []
     assert len(to_dict(clashing(), ["a", "b", "c"], 3)["clash"]) == 2
 
 
 # ---- the terminal ---------------------------------------------------------------------------------------------------
 
 
-def printed(told: Explanation, tokens: list[str] | None, width: int = 80, **options: Any) -> str:
+def printed(output: Explanation, tokens: list[str] | None, width: int = 80, **options: Any) -> str:
     out = StringIO()
-    show_explanation(told, tokens, Console(file=out, width=width), **options)
+    show_explanation(output, tokens, Console(file=out, width=width), **options)
     return out.getvalue()
 
 
@@ -315,7 +323,7 @@ def test_columns_stand_below_each_other(roles: Explanation, width: int) -> None:
     ends = []
     for lines in grids:
         head, *body = lines
-        words = {cell_len(head[: found.end()]) for found in re.finditer(r"[^ ]+", head)}
+        words = {cell_len(head[: result.end()]) for result in re.finditer(r"[^ ]+", head)}
         for line in body:
             marks = [cell_len(line[: k + 1]) for k, c in enumerate(line) if c in "])" and line[k - 1].isdigit()]
             assert set(marks) <= words, (head, line)
@@ -326,11 +334,11 @@ def test_columns_stand_below_each_other(roles: Explanation, width: int) -> None:
 def test_users_texts_do_not_steer_the_terminal() -> None:
     red = "R\x1b[31mED\x00"
     rules = [r.forbid(red), r.at_most(0, of=red).soft(1.0), r.present(red).soft(2.0)]
-    told = Decoder(Labels([red, "B"]), rules).explain(Lattice([[1.0, 0], [0, 1.0]]))
-    text = printed(told, [red, "\x1b[2J"], name=red, gold=[red, "\x07"])
+    explanation = Decoder(Labels([red, "B"]), rules).explain(Lattice([[1.0, 0], [0, 1.0]]))
+    text = printed(explanation, [red, "\x1b[2J"], name=red, gold=[red, "\x07"])
     out = StringIO()
-    found = impact(told.decoder, [told.lattice], gold=[[red, red]])
-    show_impact(found, [red], Console(file=out, width=80), look=red)
+    impacts = impact(explanation.decoder, [explanation.lattice], gold=[[red, red]])
+    show_impact(impacts, [red], Console(file=out, width=80), look=red)
     for shown in (text, out.getvalue()):
         assert not {c for c in shown if not c.isprintable()} - {"\n"} and r"R\x1b[31mED\x00" in shown
 
@@ -342,10 +350,10 @@ def test_colour_marks_what_changed(roles: Explanation) -> None:
 
 
 def test_long_and_empty_sequences_and_no_bites() -> None:
-    told = Decoder(AB, [r.forbid("A", at=40)]).explain(Lattice([[1.0, 0, 0]] * 80))
-    text = printed(told, None)
+    explanation = Decoder(AB, [r.forbid("A", at=40)]).explain(Lattice([[1.0, 0, 0]] * 80))
+    text = printed(explanation, None)
     assert "..37.." in text and "..36.." in text and " 39 " in text and " 20 " not in text
-    assert ".." not in printed(told, None, show="all").split("where the labels differ")[0]
+    assert ".." not in printed(explanation, None, show="all").split("where the labels differ")[0]
     idle = printed(Decoder(AB, [r.present("A")]).explain(Lattice([[1.0, 0, 0]])), ["x"])
     assert "none: the best labels by scores alone obey all rules" in idle and "( )" not in idle
     empty = printed(Decoder(AB).explain(Lattice(np.zeros((0, 3)))), [])
@@ -380,33 +388,33 @@ def test_the_page_tells_it_all(roles: Explanation) -> None:
 
 
 def test_lines_of_a_long_sequence_without_changes_are_left_out() -> None:
-    told = Decoder(AB, [r.forbid("A", at=90)]).explain(Lattice([[1.0, 0, 0]] * 100))
-    page = told.html([f"token{t}" for t in range(100)])
+    explanation = Decoder(AB, [r.forbid("A", at=90)]).explain(Lattice([[1.0, 0, 0]] * 100))
+    page = explanation.html([f"token{t}" for t in range(100)])
     shown = page.split("<h2>The trellis")[0]
     assert "token90<" in shown and "token1<" not in shown and "Not all lines are shown." in shown
 
 
 def test_many_changes_are_cut() -> None:
-    told = Decoder(AB, [r.forbid("A")]).explain(Lattice([[1.0, 0, 0], [0, 1.0, 0]] * 1500))
-    page = told.html()
+    explanation = Decoder(AB, [r.forbid("A")]).explain(Lattice([[1.0, 0, 0], [0, 1.0, 0]] * 1500))
+    page = explanation.html()
     assert len(page) < 400_000 and "and 1,400 more places" in page and "more changed tokens are not shown" in page
     assert page.split("<h2>The trellis")[0].count('"dim">tokens ') == 8 and "Not all lines are shown." in page
-    text = printed(told, None)
+    text = printed(explanation, None)
     assert len(text) < 40_000 and "more changed tokens are not shown" in text
 
 
 def test_gold_that_the_model_does_not_know_stands_out() -> None:
-    told = Decoder(AB, [r.forbid("A")]).explain(Lattice([[1.0, 0, 0]]))
-    page = told.html(["x"], gold=["DATE"])
+    explanation = Decoder(AB, [r.forbid("A")]).explain(Lattice([[1.0, 0, 0]]))
+    page = explanation.html(["x"], gold=["DATE"])
     assert f'style="background:{UNKNOWN}" title="DATE">x<' in page and "DATE (not a label of the model)" in page
-    assert "not a label" not in told.html(["x"], gold=["A"])
+    assert "not a label" not in explanation.html(["x"], gold=["A"])
 
 
 def test_tokens_come_from_what_was_given_or_are_numbers() -> None:
     lattice = Lattice([[1.0, 0, 0], [1.0, 0, 0]])
-    told = Decoder(AB, [r.fix("B", r.tokens("x+"))]).explain(lattice, {"tokens": ["a", "xx"]})
-    assert ">xx<" in told.svg()
+    explanation = Decoder(AB, [r.fix("B", r.tokens("x+"))]).explain(lattice, {"tokens": ["a", "xx"]})
+    assert ">xx<" in explanation.svg()
     assert ">1<title>1</title>" in Decoder(AB).explain(lattice).svg()
     for wrong in (["a"], "ab"):
         with pytest.raises(bridle.LabelError, match="tokens do not fit"):
-            told.svg(wrong)
+            explanation.svg(wrong)

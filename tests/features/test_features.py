@@ -164,10 +164,10 @@ def test_derived_columns() -> None:
             assert rows(features_of([f"{column}[0]"]), [[text]]) == [[f"{column}[0]={value}"] if value else []]
 
 
-@pytest.mark.parametrize("function", FUNCTIONS.values(), ids=lambda one: one.name)
+@pytest.mark.parametrize("function", FUNCTIONS.values(), ids=lambda item: item.name)
 def test_a_function_does_what_its_example_says(function: Function) -> None:
-    found = rows(features_of([f"{function.name}[0]"]), [list(function.tokens)])
-    assert found == [[f"{function.name}[0]={value}"] if value else [] for value in function.values]
+    result = rows(features_of([f"{function.name}[0]"]), [list(function.tokens)])
+    assert result == [[f"{function.name}[0]={value}"] if value else [] for value in function.values]
     assert function.about and any(function.values)
     assert (function.of == "text") == (function.name in OF_TEXT)
 
@@ -179,9 +179,9 @@ def test_every_function_is_described() -> None:
 def test_the_page_of_features_has_all_functions_and_sets() -> None:
     """docs/features.md says what the code says."""
     page = (Path(__file__).parents[2] / "docs" / "features.md").read_text(encoding="utf-8")
-    for one in FUNCTIONS.values():
-        values = " ".join(value or "-" for value in one.values)
-        assert f"| `{one.name}` | {one.about} | `{' '.join(one.tokens)}` | `{values}` |\n" in page
+    for item in FUNCTIONS.values():
+        values = " ".join(value or "-" for value in item.values)
+        assert f"| `{item.name}` | {item.about} | `{' '.join(item.tokens)}` | `{values}` |\n" in page
     for name, each in FEATURE_SETS.items():
         assert f"| `{name}` | {each.about} | {len(each.templates.splitlines())} |\n" in page
 
@@ -265,13 +265,13 @@ def test_attributes_are_what_the_templates_say(
 ) -> None:
     features = features_of(lines, cutoff)
     templates = Templates.parse(lines)
-    found = [row for sequence in train for row in slow(templates, sequence)]
-    count = {name: sum(row.count(name) for row in found) for row in found for name in row}
+    result = [row for sequence in train for row in slow(templates, sequence)]
+    count = {name: sum(row.count(name) for row in result) for row in result for name in row}
     kept = {name for name, times in count.items() if times >= cutoff}
-    assert rows(features, train) == [[name for name in row if name in kept] for row in found]
+    assert rows(features, train) == [[name for name in row if name in kept] for row in result]
     assert set(features.names()) == kept
     assert len(features) == len(features.names()) == len(kept)
-    assert known(features, train) == [[name for name in row if name in kept] for row in found]
+    assert known(features, train) == [[name for name in row if name in kept] for row in result]
     wanted = [[name for name in row if name in kept] for sequence in test for row in slow(templates, sequence)]
     assert known(features, test) == wanted
     again = restored(features.head(), features.arrays())
@@ -302,11 +302,11 @@ def test_the_form_of_x_does_not_matter() -> None:
     ]
     for form in forms:
         assert rows(features_of("chunking"), [form]) == known(features, [form]) == wanted
-    one = features_of(["text[0]", "suffix1[0]", "bias[0]"])
-    wanted = rows(one, [["ab", "c"]])
+    item = features_of(["text[0]", "suffix1[0]", "bias[0]"])
+    wanted = rows(item, [["ab", "c"]])
     forms = [[{"text": "ab"}, {"text": "c"}], {"text": ["ab", "c"], "other": ["x", "y"]}, ("ab", "c")]
     for form in forms:
-        assert known(one, [form]) == wanted
+        assert known(item, [form]) == wanted
 
 
 # ---- ready-made features --------------------------------------------------------------------------------------------

@@ -68,13 +68,13 @@ def test_models_keep_their_lists(tmp_path: Path) -> None:
 
 def test_a_model_knows_no_list_of_another() -> None:
     y = [["O", "O", "C", "C", "C"], ["C", "C", "C", "O"], []]
-    one = LocalTagger(features=["in:cities[0]"], lists=LISTS).fit(X, y)
+    model = LocalTagger(features=["in:cities[0]"], lists=LISTS).fit(X, y)
     other = LocalTagger(features=["in:cities[0]"], lists={**LISTS, "cities": ["Rome"]}).fit(X, y)
-    assert one.fingerprint_ != other.fingerprint_
+    assert model.fingerprint_ != other.fingerprint_
 
 
 @pytest.mark.parametrize(
-    ("spec", "lists", "told"),
+    ("spec", "lists", "message"),
     [
         (["in:towns[0]"], LISTS, "there is no list 'towns'; got lists cities, first"),
         (["in:towns[0]"], None, "there is no list 'towns'; got no lists"),
@@ -84,11 +84,11 @@ def test_a_model_knows_no_list_of_another() -> None:
         (None, LISTS, "lists are for templates"),
     ],
 )
-def test_bad_lists(spec: Any, lists: Any, told: str) -> None:
+def test_bad_lists(spec: Any, lists: Any, message: str) -> None:
     with pytest.raises(BridleError) as caught:
         features_of(spec, lists=lists)
-    assert told.split("; ")[0] in str(caught.value)
-    assert told.rpartition("got ")[2] in str(caught.value)
+    assert message.split("; ")[0] in str(caught.value)
+    assert message.rpartition("got ")[2] in str(caught.value)
 
 
 def test_a_column_of_such_a_name_is_no_list() -> None:

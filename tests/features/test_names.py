@@ -44,8 +44,8 @@ def test_a_wrong_name_says_what_was_meant(place: str, says: str) -> None:
 
 
 def test_all_functions_are_listed_in_short() -> None:
-    told = message(["foo[0]", "word[0]"])
-    listed = told.partition("of the functions ")[2].partition(".")[0].split(", ")
+    output = message(["foo[0]", "word[0]"])
+    listed = output.partition("of the functions ")[2].partition(".")[0].split(", ")
     assert {"prefix1 to prefix4", "suffix1 to suffix4", "lower", "tenth", "bias"} <= set(listed)
     assert len(listed) == len(FUNCTIONS) - 6
 
@@ -56,8 +56,8 @@ def test_the_form_of_the_sequence_does_not_matter(x: Any) -> None:
 
 
 def test_a_function_whose_column_is_missing_says_so() -> None:
-    told = message(["lower[0]"], {"token": ["a"]})
-    assert "there is no column 'word'" in told and "token.lower[0]" in told
+    output = message(["lower[0]"], {"token": ["a"]})
+    assert "there is no column 'word'" in output and "token.lower[0]" in output
 
 
 def test_a_set_says_which_column_it_needs() -> None:

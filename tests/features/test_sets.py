@@ -56,8 +56,8 @@ def test_spans_without_prefixes() -> None:
 
 
 def test_references_that_come_with_bridle() -> None:
-    found = references.references(count=30)
-    assert choose_features([e.columns for e in found], [e.labels for e in found]).name == "fields"
+    result = references.references(count=30)
+    assert choose_features([e.columns for e in result], [e.labels for e in result]).name == "fields"
 
 
 @pytest.mark.parametrize("make", [lambda x: x, lambda x: {"word": x}, lambda x: [{"word": word} for word in x]])
@@ -66,9 +66,9 @@ def test_the_form_of_x_does_not_matter(make: Any) -> None:
 
 
 def test_templates_name_the_column_of_the_data() -> None:
-    found = choose_features([{"token": NER[0], "case": NER[0]}], [NER[1]])
-    assert Templates.parse(found.templates).sources == ("token",)
-    assert "token[0]" in found.templates
+    result = choose_features([{"token": NER[0], "case": NER[0]}], [NER[1]])
+    assert Templates.parse(result.templates).sources == ("token",)
+    assert "token[0]" in result.templates
     words = choose_features([{"word": WORDS[0]}], [WORDS[1]])
     assert words.name == "characters" and Templates.parse(words.templates).sources == ("word",)
 
@@ -80,10 +80,10 @@ LABELLINGS = st.lists(st.lists(st.sampled_from(["O", "B-A", "I-A", "A", "?", "S"
 def test_any_labels_have_a_set_and_a_reason(y: list[list[str]], columns: bool) -> None:
     X: list[Any] = [["x"] * len(labels) for labels in y]
     X = [{"word": x, "pos": x} for x in X] if columns else X
-    found = choose_features(X, y)
-    assert found.name in SETS and found.why and found == choose_features(X, y)
-    assert str(found) == f"{found.name}, because {found.why}"
-    assert Templates.parse(found.templates).bigram
+    result = choose_features(X, y)
+    assert result.name in SETS and result.why and result == choose_features(X, y)
+    assert str(result) == f"{result.name}, because {result.why}"
+    assert Templates.parse(result.templates).bigram
 
 
 def test_large_data_is_looked_at_in_part() -> None:
@@ -124,22 +124,22 @@ def test_folds_are_trained_with_what_the_model_chose() -> None:
     """Not with what their own data would suggest."""
     model = fitted(c2=1.0)
     X, y = [["Bob", "slept"], ["Ada", "slept"], ["Eve", "met", "Bob"]], [["B-PER", "O"]] * 2 + [["B-PER", "O", "B-PER"]]
-    found = model.cross_fit(X, y)
-    assert found.identity == model.cross_fit_identity(X, y)
+    result = model.cross_fit(X, y)
+    assert result.identity == model.cross_fit_identity(X, y)
     with_name = CRF(features="ner", c2=1.0).fit([NER[0]], [NER[1]])
-    assert found.identity["data"] == with_name.cross_fit_identity(X, y)["data"]
+    assert result.identity["data"] == with_name.cross_fit_identity(X, y)["data"]
     assert len(list(CRF(features="auto", c2=1.0).cross_fit(X, y).lattices())) == 3, "a model that is not trained"
 
 
 def test_auto_takes_the_same_as_by_name() -> None:
-    one, two = (
+    item, two = (
         fitted(c2=1.0),
         CRF(features="ner", c2=1.0).fit([NER[0], ["Bob", "slept", "."]], [NER[1], ["B-PER", "O", "O"]]),
     )
-    assert one.fingerprint_ == two.fingerprint_
+    assert item.fingerprint_ == two.fingerprint_
 
 
 def test_features_of_tokens() -> None:
-    found = token_features(["word[0]", "tail[0]", "label[-1]"], {"word": ["Dr.", "No"]})
-    assert found == [["word[0]=Dr.", "tail[0]=."], ["word[0]=No"]]
+    result = token_features(["word[0]", "tail[0]", "label[-1]"], {"word": ["Dr.", "No"]})
+    assert result == [["word[0]=Dr.", "tail[0]=."], ["word[0]=No"]]
     assert token_features("pos", []) == []

@@ -33,25 +33,25 @@ ATTRIBUTES = ["w=a", "w=b", "line\nbreak", "Straße", "w:a", "in:deep:x"]
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    made = tmp_path / "small.crfsuite"
-    made.write_bytes(SMALL)
-    return made
+    built = tmp_path / "small.crfsuite"
+    built.write_bytes(SMALL)
+    return built
 
 
 # ---- files ----------------------------------------------------------------------------------------------------------
 
 
 def test_reads_what_is_written() -> None:
-    found = parse_contents(SMALL)
-    assert found.labels == ["O", "A", "B"]
-    assert found.attributes == ["w=a", "w=b", "line\nbreak", "Straße", "\udcff\udcfe", "w:a", "in:deep:x"]
-    attribute, label, weight = found.state
+    result = parse_contents(SMALL)
+    assert result.labels == ["O", "A", "B"]
+    assert result.attributes == ["w=a", "w=b", "line\nbreak", "Straße", "\udcff\udcfe", "w:a", "in:deep:x"]
+    attribute, label, weight = result.state
     assert list(zip(attribute.tolist(), label.tolist(), weight.tolist(), strict=True))[:2] == [
         (0, 1, 1.5),
         (0, 0, -0.25),
     ]
-    assert found.transition[2].tolist() == [0.5, -0.1, 0.25, 1.0]
-    assert found.header["num_labels"] == "3" and found.header["size"] == str(len(SMALL))
+    assert result.transition[2].tolist() == [0.5, -0.1, 0.25, 1.0]
+    assert result.header["num_labels"] == "3" and result.header["size"] == str(len(SMALL))
 
 
 def test_a_cut_file_is_refused_wherever_it_is_cut() -> None:
@@ -129,9 +129,9 @@ def test_a_text_with_two_numbers_is_refused() -> None:
 def test_labels_that_are_no_names_are_told_with_the_file(tmp_path: Path, label: bytes) -> None:
     path = tmp_path / "labels.crfsuite"
     path.write_bytes(written([b"O", label], [b"x"], {}, {}))
-    with pytest.raises(bridle.ModelFileError, match="a label is not a name") as told:
+    with pytest.raises(bridle.ModelFileError, match="a label is not a name") as output:
         load(path)
-    assert told.value.where == str(path)
+    assert output.value.where == str(path)
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
@@ -184,8 +184,8 @@ def test_columns_of_text_are_refused(path: Path) -> None:
 
 
 def test_weights_that_you_have(path: Path) -> None:
-    told = Tagger(path).info()
-    model = from_weights(list(told.labels), told.state_features, told.transitions)
+    output = Tagger(path).info()
+    model = from_weights(list(output.labels), output.state_features, output.transitions)
     x = [["w=a"], ["w=b", "Straße"], {"w": "a", "line\nbreak": 0.1}]
     assert (model.lattice(x).unary == load(path).lattice(x).unary).all()
     assert (model.linear_.pairwise == load(path).linear_.pairwise).all() and model.notes_ == {}
@@ -360,10 +360,10 @@ def test_rules_are_obeyed_and_proved(path: Path) -> None:
 def test_rules_speak_of_tokens(path: Path) -> None:
     rule = 'fix O at tokens "b"'
     x = [["w=a"], ["w=b"]]
-    made = Tagger(path, rules=[rule], tokens=lambda x: [token[0][-1] for token in x])
-    assert made.tag(x) == made.tag(iter(x)) == made.tag() == ["A", "O"]
-    assert made.tag(x, given={"tokens": ["b", "a"]}) == ["O", "B"]
-    assert made.marginal("O", 0) == 1.0
+    built = Tagger(path, rules=[rule], tokens=lambda x: [token[0][-1] for token in x])
+    assert built.tag(x) == built.tag(iter(x)) == built.tag() == ["A", "O"]
+    assert built.tag(x, given={"tokens": ["b", "a"]}) == ["O", "B"]
+    assert built.marginal("O", 0) == 1.0
     assert Tagger(path, rules=[rule]).tag(x, {"tokens": ["a", "b"]}) == ["A", "O"]
     with pytest.raises(bridle.GivenError):
         Tagger(path, rules=[rule]).tag(x)
@@ -486,9 +486,9 @@ def test_a_type_of_segments_is_no_label() -> None:
     tagger.open_inmemory(written([b"O", b"B-X", b"I-X"], [b"a"], {(0, 1): 1.0}, {}))
     tagger.set([["a"]])
     for call in (lambda: tagger.marginal("X", 0), lambda: tagger.probability(["X"])):
-        with pytest.raises(bridle.LabelError) as told:
+        with pytest.raises(bridle.LabelError) as output:
             call()
-        assert told.value.wanted == "one of ['O', 'B-X', 'I-X']"
+        assert output.value.wanted == "one of ['O', 'B-X', 'I-X']"
 
 
 def test_opening_and_closing(path: Path) -> None:
@@ -512,12 +512,12 @@ def test_opening_and_closing(path: Path) -> None:
 
 
 def test_info_has_all_digits_and_line_breaks(path: Path) -> None:
-    found = Tagger(path).info()
-    assert found.labels == {"O": "0", "A": "1", "B": "2"}
-    assert found.attributes["line\nbreak"] == "2"
-    assert found.transitions == {("O", "A"): 0.5, ("A", "A"): -0.1, ("A", "B"): 0.25, ("B", "O"): 1.0}
-    assert found.state_features[("in:deep:x", "B")] == 1 / 3 and len(found.state_features) == 8
-    assert found.header["type"] == "FOMC" and found.header["off_features"] == "0x30"
+    result = Tagger(path).info()
+    assert result.labels == {"O": "0", "A": "1", "B": "2"}
+    assert result.attributes["line\nbreak"] == "2"
+    assert result.transitions == {("O", "A"): 0.5, ("A", "A"): -0.1, ("A", "B"): 0.25, ("B", "O"): 1.0}
+    assert result.state_features[("in:deep:x", "B")] == 1 / 3 and len(result.state_features) == 8
+    assert result.header["type"] == "FOMC" and result.header["off_features"] == "0x30"
 
 
 def test_threads_share_a_tagger() -> None:

@@ -46,9 +46,11 @@ def test_labels_that_are_not_all_there(names: list[str], message: str) -> None:
 def test_transitions_have_the_biases_of_their_kind() -> None:
     labels = bridle.Labels(["E-x", "S-y", "O", "B-x", "I-x", "B-y", "E-y", "I-y", "S-x"], "BIOES")
     pairwise, start, end = transition_scores(labels, read_biases(file_of(SIX)))
-    found = {(labels.names[i], labels.names[j]): pairwise[i, j] for i, j in np.argwhere(np.isfinite(pairwise)).tolist()}
+    result = {
+        (labels.names[i], labels.names[j]): pairwise[i, j] for i, j in np.argwhere(np.isfinite(pairwise)).tolist()
+    }
     closed, opening = ["E-x", "S-x", "E-y", "S-y"], ["B-x", "S-x", "B-y", "S-y"]
-    assert found == {
+    assert result == {
         ("O", "O"): 1,
         **{("O", b): 2 for b in opening},
         **{(a, f"I-{kind}"): 3 for kind in "xy" for a in (f"B-{kind}", f"I-{kind}")},

@@ -44,9 +44,9 @@ def test_padding_and_special_tokens_are_left_out() -> None:
     packed, back = batch(logits, mask, word_ids)
     assert packed.offsets.tolist() == [0, 1, 4, 4]
     assert back.words == [[0], [0, 1, 3], []]
-    found = bridle.Decoder(["A", "B"]).decode_batch(packed)
+    decodings = bridle.Decoder(["A", "B"]).decode_batch(packed)
     y = logits.argmax(axis=-1)
-    assert back(found).tolist() == [
+    assert back(decodings).tolist() == [
         [-100, y[0, 1], y[0, 1], -100, -100],
         [-100, y[1, 1], y[1, 2], y[1, 3], -100],
         [-100] * 5,
@@ -55,8 +55,8 @@ def test_padding_and_special_tokens_are_left_out() -> None:
 
 def test_a_mask_may_have_holes() -> None:
     packed, back = batch(np.array([[[1, 0], [5, 5], [0, 1]]], dtype=float), [[1, 0, 1]])
-    found = bridle.Decoder(["A", "B"]).decode_batch(packed)
-    assert back(found, fill=-1).tolist() == [[0, -1, 1]]
+    decodings = bridle.Decoder(["A", "B"]).decode_batch(packed)
+    assert back(decodings, fill=-1).tolist() == [[0, -1, 1]]
     assert back.words == [[0, 2]]
 
 
@@ -126,9 +126,9 @@ def test_word_ids_and_masks_of_other_kinds() -> None:
 @pytest.mark.parametrize("other", [np.zeros((1, 2, 2)), np.zeros((1, 9, 2)), np.zeros((2, 3, 2)), np.zeros((3, 1, 2))])
 def test_decodings_of_another_batch(other: Any) -> None:
     _, back = batch(np.zeros((1, 3, 2)))
-    found = bridle.Decoder(["A", "B"]).decode_batch(batch(other)[0])
+    decodings = bridle.Decoder(["A", "B"]).decode_batch(batch(other)[0])
     with pytest.raises(bridle.LatticeError, match=r"to another batch; got . sequences.*wanted 1 sequences of 3 words"):
-        back(found)
+        back(decodings)
 
 
 def test_unknown_pool() -> None:
@@ -139,5 +139,5 @@ def test_unknown_pool() -> None:
 def test_nothing_to_label() -> None:
     for shape in ((0, 4, 3), (2, 0, 3)):
         packed, back = batch(np.zeros(shape))
-        found = bridle.Decoder(["A", "B", "C"]).decode_batch(packed)
-        assert back(found).shape == shape[:2]
+        decodings = bridle.Decoder(["A", "B", "C"]).decode_batch(packed)
+        assert back(decodings).shape == shape[:2]

@@ -13,11 +13,11 @@ from bridle.integrations.logits import Tokens, join_windows
 
 def cut(n: int, size: int, overlap: int) -> list[tuple[int, int]]:
     """Windows as tokenizers make them: of `size` tokens, the last one of as many as are left."""
-    found = [(0, min(n, size))]
-    while found[-1][1] < n:
-        low = found[-1][0] + size - overlap
-        found.append((low, min(n, low + size)))
-    return found
+    result = [(0, min(n, size))]
+    while result[-1][1] < n:
+        low = result[-1][0] + size - overlap
+        result.append((low, min(n, low + size)))
+    return result
 
 
 def windows_of(n: int, size: int, overlap: int, rng: np.random.Generator) -> list[Tokens]:
@@ -38,14 +38,14 @@ def windows_of(n: int, size: int, overlap: int, rng: np.random.Generator) -> lis
 def test_every_token_has_the_scores_of_the_window_with_most_context(n: int, size: int, data: st.DataObject) -> None:
     overlap = data.draw(st.integers(0, size - 1))
     parts = windows_of(n, size, overlap, np.random.default_rng(n))
-    made, places = join_windows(parts, overlap), cut(n, size, overlap)
-    assert made.ids.tolist() == list(range(n))
-    assert made.index.tolist() == list(range(1, n + 1))
-    assert made.offsets is not None and made.offsets[:, 0].tolist() == list(range(n))
-    assert made.words is not None and made.words.tolist() == [t // 2 for t in range(n)]
+    built, places = join_windows(parts, overlap), cut(n, size, overlap)
+    assert built.ids.tolist() == list(range(n))
+    assert built.index.tolist() == list(range(1, n + 1))
+    assert built.offsets is not None and built.offsets[:, 0].tolist() == list(range(n))
+    assert built.words is not None and built.words.tolist() == [t // 2 for t in range(n)]
     for t in range(n):
         mine = [k for k, (low, high) in enumerate(places) if low <= t < high]
-        used = [k for k in mine if (parts[k].logits[t - places[k][0]] == made.logits[t]).all()]
+        used = [k for k in mine if (parts[k].logits[t - places[k][0]] == built.logits[t]).all()]
         assert len(used) == 1
         # The least distance to an edge that is not an end of the document: no neighbour has more.
         context = {k: min(t - places[k][0] if k else n, places[k][1] - 1 - t if places[k][1] < n else n) for k in mine}
@@ -56,12 +56,12 @@ def test_every_token_has_the_scores_of_the_window_with_most_context(n: int, size
 def test_the_mean_of_probabilities(n: int, size: int, data: st.DataObject) -> None:
     overlap = data.draw(st.integers(0, size - 1))
     parts = windows_of(n, size, overlap, np.random.default_rng(n))
-    made, total, count = join_windows(parts, overlap, "mean"), np.zeros((n, 3)), np.zeros(n)
+    built, total, count = join_windows(parts, overlap, "mean"), np.zeros((n, 3)), np.zeros(n)
     for part in parts:
         p = np.exp(part.logits)
         total[part.ids] += p / p.sum(axis=1, keepdims=True)
         count[part.ids] += 1
-    p = np.exp(made.logits)
+    p = np.exp(built.logits)
     np.testing.assert_allclose(p / p.sum(axis=1, keepdims=True), total / count[:, None])
 
 

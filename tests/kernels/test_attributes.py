@@ -67,10 +67,10 @@ def test_strings_of_every_length() -> None:
 def test_files_keep_nulls_and_line_feeds_escaped() -> None:
     """As all versions have written them."""
     texts = ["a\nb", "\0", "\0n", "n", ""]
-    arrays = Interned.restored("", made := _interned(texts).arrays("")).arrays("")
-    assert made["bytes"].tobytes() == b"a\0nb\0\0\0\0nn" and made["ends"].tolist() == [4, 6, 9, 10, 10]
-    assert all(np.array_equal(arrays[name], made[name]) for name in made)
-    assert Interned.restored("", made).texts() == texts and Interned.restored("", made).same(_interned(texts))
+    arrays = Interned.restored("", built := _interned(texts).arrays("")).arrays("")
+    assert built["bytes"].tobytes() == b"a\0nb\0\0\0\0nn" and built["ends"].tolist() == [4, 6, 9, 10, 10]
+    assert all(np.array_equal(arrays[name], built[name]) for name in built)
+    assert Interned.restored("", built).texts() == texts and Interned.restored("", built).same(_interned(texts))
 
 
 def _interned(texts: list[str]) -> Interned:
@@ -129,7 +129,7 @@ def keys_of(places: Places, ids: list[Ids], offsets: npt.NDArray[np.int64]) -> l
     for low, high in zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True):
         for t in range(low, high):
             at = [[(c, t + o) for c, o in template] for template in places]
-            keys = [tuple(1 if s < low else 2 if s >= high else int(ids[c][s]) for c, s in one) for one in at]
+            keys = [tuple(1 if s < low else 2 if s >= high else int(ids[c][s]) for c, s in item) for item in at]
             rows.append([(k, *key) for k, key in enumerate(keys) if 0 not in key])
     return rows
 
@@ -211,14 +211,14 @@ def test_keys_can_be_read_back_while_they_fit() -> None:
         places = random_places(rng, 3)
         attributes, slow = _native.Attributes(places, sizes), Slow(places)
         slow.check_fit(attributes, *random_ids(rng, [list(range(3, size)) for size in sizes]))
-        found = {}
+        result = {}
         for number, (k, key) in enumerate(zip(*(array.tolist() for array in listed(attributes)), strict=True)):
             values = []
             for column, _ in reversed(places[k]):
                 key, value = divmod(key, sizes[column])
                 values.append(value)
-            found[k, *reversed(values)] = number
-        assert found == slow.known
+            result[k, *reversed(values)] = number
+        assert result == slow.known
 
 
 def test_a_hundred_thousand_keys_at_the_limit_of_64_bits() -> None:

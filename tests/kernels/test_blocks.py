@@ -69,8 +69,8 @@ def test_blocks_are_their_rows(seed: int, k: int) -> None:
     best = whole.native().k_best_all(k, rows, stop)
     for at, b in enumerate(rows.tolist()):
         alone = problem_of(rules, [lattices[b]])
-        (found,) = alone.native().k_best_all(k, np.zeros(1, dtype=np.int64), stop)
-        assert found == best[at] and 1 <= len(found) <= k
+        (result,) = alone.native().k_best_all(k, np.zeros(1, dtype=np.int64), stop)
+        assert result == best[at] and 1 <= len(result) <= k
         table = np.zeros((len(lattices[b]), M))
         assert alone.native().log_sum(0, hard, table, -1.0, stop) == (log_z[at], error[at])
         low, high = whole.offsets[b : b + 2]
@@ -97,8 +97,8 @@ def test_rows_without_a_sum_are_told() -> None:
     assert (log_z == math.inf).all() and np.isnan(out).all()
     assert problem_of([], [fine, none]).native().k_best_all(2, np.array([1]), stop) == [[]]
     late = Problem(CompiledRules(LABELS, [r.present("X")], Limits(time_limit=0.0).native()), [Lattice(np.eye(M))])
-    (found,) = late.native().k_best_all(2, np.zeros(1, dtype=np.int64), stop)
-    assert [one[2] for one in found] in ([NOTHING_FOUND], [1])
+    (result,) = late.native().k_best_all(2, np.zeros(1, dtype=np.int64), stop)
+    assert [item[2] for item in result] in ([NOTHING_FOUND], [1])
 
 
 def test_blocks_are_checked() -> None:
@@ -243,7 +243,7 @@ def test_bad_rows_do_not_touch_the_others(kind: str, data: Any, seed: int) -> No
     rules = [r.well_formed(), rule, r.at_most(1, of="Y")]
     lattices = [Lattice(rng.normal(size=(3, M))) for _ in given]
     errors: dict[int, BridleError] = {}
-    found = decoded(problem_of(rules, lattices, given, errors=errors))
+    decoding = decoded(problem_of(rules, lattices, given, errors=errors))
     assert sorted(errors) == [b for b, bad in enumerate(spoilt) if bad]
     for b, bad in enumerate(spoilt):
         alone = problem_of(rules, [lattices[b]], [given[b]])
@@ -252,10 +252,14 @@ def test_bad_rows_do_not_touch_the_others(kind: str, data: Any, seed: int) -> No
                 alone.native()
             assert errors[b].sequence == b and errors[b].what == raised.value.what and errors[b].rule == rule
             continue
-        one = decoded(alone)
-        assert found.ids[3 * b : 3 * b + 3].tolist() == one.ids.tolist()
-        assert (found.score[b], found.bound[b], found.status[b]) == (one.score[0], one.bound[0], one.status[0])
-        assert found.violations[b].tolist() == one.violations[0].tolist()
+        item = decoded(alone)
+        assert decoding.ids[3 * b : 3 * b + 3].tolist() == item.ids.tolist()
+        assert (decoding.score[b], decoding.bound[b], decoding.status[b]) == (
+            item.score[0],
+            item.bound[0],
+            item.status[0],
+        )
+        assert decoding.violations[b].tolist() == item.violations[0].tolist()
     if errors:
         with pytest.raises(type(errors[min(errors)])) as raised:
             Decoder(LABELS, rules).decode_batch(lattices, given)
@@ -270,11 +274,11 @@ def test_too_many_marks_in_one_row() -> None:
     small: dict[str, Any] = {f"p{k}": [0] for k in range(10)}
     errors: dict[int, BridleError] = {}
     lattices = [Lattice(np.eye(M)[np.arange(n) % M]) for _ in range(3)]
-    found = decoded(problem_of([rule], lattices, [small, full, small], errors=errors))
+    decoding = decoded(problem_of([rule], lattices, [small, full, small], errors=errors))
     assert list(errors) == [1] and "too many positions" in errors[1].what
     assert (
-        found.status[0] != INFEASIBLE
-        and found.score[0] == found.score[2] == decoded(problem_of([rule], lattices[:1], [small])).score[0]
+        decoding.status[0] != INFEASIBLE
+        and decoding.score[0] == decoding.score[2] == decoded(problem_of([rule], lattices[:1], [small])).score[0]
     )
 
 
@@ -311,12 +315,12 @@ def test_rows_of_json_begin_at_their_line(lines: list[str], most: int) -> None:
     data = "\n".join(lines).encode()
     reader = _native.JsonReader()
     reader.add_key("tokens", 0, "")
-    found, at, stop = list[int](), 0, 1
+    result, at, stop = list[int](), 0, 1
     while stop == 1:
         stop, at, _ = reader.read(data, at, True, most)
-        found += reader.take()[1].tolist()
+        result += reader.take()[1].tolist()
     wanted = [sum(len(line) + 1 for line in lines[:k]) for k, line in enumerate(lines) if line.strip()]
-    assert found == wanted
+    assert result == wanted
 
 
 _CELLS = st.text(st.sampled_from('aé"\\\n\t \x01/'), max_size=4)
@@ -347,5 +351,5 @@ def test_the_contract_of_random_problems_holds_in_blocks() -> None:
     for seed in range(20):
         labels, rules, lattice, values = random_problem(np.random.default_rng(seed))[:4]
         problem = Problem(Decoder(labels, rules).compiled, [lattice] * 3, [values] * 3, many=True)
-        found = problem.native().k_best_all(4, np.arange(3), problem.stop)
-        assert found[0] == found[1] == found[2]
+        result = problem.native().k_best_all(4, np.arange(3), problem.stop)
+        assert result[0] == result[1] == result[2]

@@ -62,13 +62,13 @@ def compare(
     for low, high in case.parts:
         if low == high:
             continue
-        one, node, edge = twin(unary[low:high], np.zeros((m, m)) if pair is None else pair)
-        log_z, edges = log_z + one, edges + edge
+        item, node, edge = twin(unary[low:high], np.zeros((m, m)) if pair is None else pair)
+        log_z, edges = log_z + item, edges + edge
         for t in range(low, high):
             case.add(state, t, dict(enumerate(node[t - low])), "any")
-    found, found_state, found_edges = expected(case, w, pair, single)
+    result, found_state, found_edges = expected(case, w, pair, single)
     scale = max(1.0, case.encoded.n_tokens)
-    np.testing.assert_allclose(found, log_z, rtol=tolerance, atol=tolerance * scale)
+    np.testing.assert_allclose(result, log_z, rtol=tolerance, atol=tolerance * scale)
     np.testing.assert_allclose(found_state, state, rtol=tolerance, atol=tolerance * scale)
     if found_edges is not None:
         np.testing.assert_allclose(found_edges, edges, rtol=tolerance, atol=tolerance * scale)
@@ -92,8 +92,8 @@ def test_expected_counts_of_some_sequences_add_up() -> None:
         w, pair = rng.normal(size=case.layout.size), rng.normal(size=(3, 3))
         parts: Any = case.expected(w, pair, [(0, 2), (2, 2), (2, 6), (6, 7)])
         whole: Any = expected(case, w, pair)
-        for found, all_at_once in zip(parts, whole, strict=True):
-            np.testing.assert_allclose(np.asarray(found), all_at_once, rtol=1e-12, atol=1e-12)
+        for part, all_at_once in zip(parts, whole, strict=True):
+            np.testing.assert_allclose(np.asarray(part), all_at_once, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("m", [2, 7, 8, 9, 24, 30])
@@ -127,11 +127,11 @@ def test_large_weights_stay_finite_and_right(most: float, most_pair: float) -> N
         m = int(rng.integers(2, 10))
         case = random_case(rng, m, kind="all", longest=8)
         indptr, attrs = np.arange(len(case.y) + 1), rng.integers(0, 7, len(case.y), np.int32)
-        one = Encoded(case.encoded.offsets, indptr, attrs)
+        item = Encoded(case.encoded.offsets, indptr, attrs)
         extreme = rng.random() < 0.5
         w = rng.choice([-most, most], case.layout.size) if extreme else rng.uniform(-most, most, case.layout.size)
         pair = rng.choice([-1.0, 1.0], (m, m)) if extreme else rng.uniform(-1, 1, (m, m))
-        compare(Case(one, case.y, case.layout), w.astype(float), most_pair * pair, in_logs, 1e-9)
+        compare(Case(item, case.y, case.layout), w.astype(float), most_pair * pair, in_logs, 1e-9)
 
 
 def test_no_path_gets_lost_between_large_weights() -> None:
@@ -178,8 +178,8 @@ def test_gold_counts() -> None:
                 edges[case.y[t - 1], case.y[t]] += t > low
         counts, found_edges = np.zeros(case.bundles.n_slots), np.zeros((m, m))
         case.bundles.gold(counts, found_edges)
-        found = counts[: case.layout.size]
-        np.testing.assert_allclose(found, state, rtol=1e-12, atol=1e-12)
+        result = counts[: case.layout.size]
+        np.testing.assert_allclose(result, state, rtol=1e-12, atol=1e-12)
         np.testing.assert_array_equal(found_edges, edges)
         alone = np.zeros(case.bundles.n_slots)
         case.bundles.gold(alone, None)
@@ -253,8 +253,8 @@ def test_sums_and_products_of_long_vectors(size: int) -> None:
     """Right, and to the bit the same in any number of threads."""
     rng = np.random.default_rng(size)
     rows, shares = [rng.normal(size=size) for _ in range(5)], rng.normal(size=5)
-    found = product(rows[3], rows[1])
-    assert found == pytest.approx(float(rows[3] @ rows[1]), rel=1e-9, abs=1e-9)
+    result = product(rows[3], rows[1])
+    assert result == pytest.approx(float(rows[3] @ rows[1]), rel=1e-9, abs=1e-9)
     out, wanted = np.full(size, np.nan), shares @ np.array(rows)
     combine(shares.tolist(), rows, out=out)
     np.testing.assert_allclose(out, wanted, rtol=1e-12, atol=1e-12)
@@ -263,7 +263,7 @@ def test_sums_and_products_of_long_vectors(size: int) -> None:
     np.testing.assert_allclose(gradient, sum(rows[:3]) - rows[3] + 0.3 * rows[4], rtol=1e-12, atol=1e-12)
     np.testing.assert_allclose(sums, [rows[4] @ rows[3], rows[4] @ rows[4]], rtol=1e-9, atol=1e-9)
     for threads in (2, 3, 8):
-        assert product(rows[3], rows[1], threads) == found
+        assert product(rows[3], rows[1], threads) == result
         own = [row.copy() for row in rows]
         combine(shares.tolist(), own, out=own[2], threads=threads)
         np.testing.assert_array_equal(own[2], out)
@@ -283,22 +283,22 @@ def test_what_lbfgs_asks_of_long_vectors(size: int, kind: Any) -> None:
     def work(threads: int) -> list[Any]:
         s, y, before = np.empty(size, kind), np.empty(size, kind), g.copy()
         sums = take_step(there, w, gradient, before, s, y, threads)
-        found = products([s, y], y, p, threads)
+        result = products([s, y], y, p, threads)
         d, trial = np.empty(size), np.empty(size)
         slope = aim([-0.5, 0.25, 2.0], p, [s, y], w, 0.7, d=d, there=trial, threads=threads)
-        return [s, y, before, np.array(sums), found, d, trial, slope]
+        return [s, y, before, np.array(sums), result, d, trial, slope]
 
-    s, y, before, sums, found, d, trial, slope = one = work(1)
+    s, y, before, sums, results, d, trial, slope = item = work(1)
     np.testing.assert_array_equal(s, (there - w).astype(kind))
     np.testing.assert_array_equal(y, (gradient - g).astype(kind))
     np.testing.assert_array_equal(before, gradient)
     s, y = s.astype(float), y.astype(float)
     close: Any = {"rtol": 1e-9, "atol": 1e-9}
     np.testing.assert_allclose(sums, [s @ y, y @ y, gradient @ gradient, there @ there], **close)
-    np.testing.assert_allclose(found, [[s @ y, s @ p], [y @ y, y @ p]], **close)
+    np.testing.assert_allclose(results, [[s @ y, s @ p], [y @ y, y @ p]], **close)
     np.testing.assert_allclose(d, -0.5 * p + 0.25 * s + 2 * y, rtol=1e-12, atol=1e-12)
     np.testing.assert_allclose(trial, w + 0.7 * d, rtol=1e-12, atol=1e-12)
     assert slope == pytest.approx(float(d @ p), rel=1e-9, abs=1e-9)
     for threads in (2, 5):
-        for a, b in zip(one, work(threads), strict=True):
+        for a, b in zip(item, work(threads), strict=True):
             np.testing.assert_array_equal(a, b)

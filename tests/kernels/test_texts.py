@@ -66,17 +66,17 @@ def test_distinct_texts(strings: list[str], data: st.DataObject) -> None:
 @pytest.mark.parametrize("name", OF_TEXT)
 @given(strings=LISTS)
 def test_functions_of_templates_in_the_kernels_are_those_in_python(name: str, strings: list[str]) -> None:
-    made = OF_TEXT[name](strings)
+    built = OF_TEXT[name](strings)
     known = Interned()
-    known.add([*(text for text in made if text), "yes"][::2])  # some of them
+    known.add([*(text for text in built if text), "yes"][::2])  # some of them
     texts, out = Texts.of(strings), np.full(len(strings), -7, dtype=np.int32)
     assert known.native.derive(name, texts.data, texts.offsets, FIRST, out)
-    numbers = known.find(made)
+    numbers = known.find(built)
     for k, text in enumerate(strings):
         if not text.isascii() or "\0" in text or "\n" in text:
             assert out[k] == -1, "left to Python"
         else:
-            assert out[k] == (numbers[k] + FIRST if made[k] and numbers[k] >= 0 else 0), (text, made[k])
+            assert out[k] == (numbers[k] + FIRST if built[k] and numbers[k] >= 0 else 0), (text, built[k])
 
 
 def test_other_functions_are_left_to_python() -> None:
@@ -172,9 +172,9 @@ MODEL = bridle.LocalTagger(features=["word[0]"]).fit([["a", "b"], ["bc", "a"]], 
 def test_rules_that_no_text_could_obey_say_what_the_tokens_are() -> None:
     decoder = MODEL.decoder(['fix N at tokens "a"', "forbid N"], on_infeasible="skip")
     rows = packed([["b"], ["b", "a"]])
-    found = MODEL.decode(rows, decoder)
-    assert found.status.tolist() == ["optimal", "infeasible"]
-    assert found.unanswered[1].given == {"tokens": ["b", "a"]}
+    result = MODEL.decode(rows, decoder)
+    assert result.status.tolist() == ["optimal", "infeasible"]
+    assert result.unanswered[1].given == {"tokens": ["b", "a"]}
 
 
 def test_texts_for_rules_must_fit() -> None:
@@ -218,5 +218,5 @@ def test_many_threads_derive_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [[f"{'Zü' * (k % 3)}{k}ürich" for k in rng.integers(0, 50, 20).tolist()] for _ in range(50)]
     wanted = [features.encode([row]).attrs.tolist() for row in rows]
     with ThreadPoolExecutor(4) as pool:
-        found = list(pool.map(lambda row: features.encode([row]).attrs.tolist(), rows * 4))
-    assert found == wanted * 4
+        result = list(pool.map(lambda row: features.encode([row]).attrs.tolist(), rows * 4))
+    assert result == wanted * 4

@@ -40,9 +40,9 @@ def problem(seed: int, count: int = 12) -> tuple[list[bridle.Lattice], list[list
 
 
 def slow(rules: list[Rule], lattices: list[bridle.Lattice], gold: list[list[str]]) -> Figures:
-    found = bridle.Decoder(LABELS, rules, on_infeasible="relax").decode_batch(lattices)
-    scores = score(gold, [one.labels for one in found], "IO")
-    return Figures(scores.accuracy, scores.segments.f1, sum(one.relaxed for one in found))
+    decodings = bridle.Decoder(LABELS, rules, on_infeasible="relax").decode_batch(lattices)
+    scores = score(gold, [decoding.labels for decoding in decodings], "IO")
+    return Figures(scores.accuracy, scores.segments.f1, sum(decoding.relaxed for decoding in decodings))
 
 
 @settings(max_examples=25)
@@ -50,12 +50,12 @@ def slow(rules: list[Rule], lattices: list[bridle.Lattice], gold: list[list[str]
 def test_figures_are_those_of_decoding_everything(seed: int, chosen: set[int]) -> None:
     lattices, gold = problem(seed)
     rules = [RULES[k] for k in sorted(chosen)]
-    found = audit(rules, gold, LABELS, lattices=lattices, threads=1)
-    assert found.none == slow([], lattices, gold)
-    assert found.all == slow(rules, lattices, gold)
-    assert sorted(row.number for row in found.audited) == list(range(len(rules)))
-    plain = [one.labels for one in bridle.Decoder(LABELS).decode_batch(lattices)]
-    for row in found.audited:
+    result = audit(rules, gold, LABELS, lattices=lattices, threads=1)
+    assert result.none == slow([], lattices, gold)
+    assert result.all == slow(rules, lattices, gold)
+    assert sorted(row.number for row in result.audited) == list(range(len(rules)))
+    plain = [decoding.labels for decoding in bridle.Decoder(LABELS).decode_batch(lattices)]
+    for row in result.audited:
         assert row.rule == rules[row.number]
         assert row.alone == slow([row.rule], lattices, gold)
         assert row.without == slow([x for k, x in enumerate(rules) if k != row.number], lattices, gold)
@@ -65,11 +65,11 @@ def test_figures_are_those_of_decoding_everything(seed: int, chosen: set[int]) -
 
 def test_rules_that_gain_most_come_first() -> None:
     lattices, gold = problem(5, 40)
-    found = audit(RULES, gold, LABELS, lattices=lattices)
-    gains = [gain for _, gain in found.gains()]
+    result = audit(RULES, gold, LABELS, lattices=lattices)
+    gains = [gain for _, gain in result.gains()]
     assert gains == sorted(gains, reverse=True) and len(set(gains)) > 2
-    table = found.lines()
-    assert [line.endswith(str(row.rule)) for line, row in zip(table[-len(RULES) :], found.audited, strict=True)] == [
+    table = result.lines()
+    assert [line.endswith(str(row.rule)) for line, row in zip(table[-len(RULES) :], result.audited, strict=True)] == [
         True
     ] * len(RULES)
     assert "relaxed" in table[2] and table[0] == "40 sequences, 6 rules"
@@ -77,51 +77,51 @@ def test_rules_that_gain_most_come_first() -> None:
 
 def test_plain_data() -> None:
     lattices, gold = problem(6)
-    found = audit(RULES[:2], gold, LABELS, lattices=lattices)
-    told = json.loads(json.dumps(found.to_dict()))
-    assert [tuple(rule[name] for name in COLUMNS) for rule in told["rules"]] == found.rows()
-    assert found.none is not None and told["none"]["f1"] == found.none.f1
-    row = found.audited[0]
-    assert row.alone is not None and found.rows()[0][4] == row.alone.f1 - found.none.f1
+    result = audit(RULES[:2], gold, LABELS, lattices=lattices)
+    document = json.loads(json.dumps(result.to_dict()))
+    assert [tuple(rule[name] for name in COLUMNS) for rule in document["rules"]] == result.rows()
+    assert result.none is not None and document["none"]["f1"] == result.none.f1
+    row = result.audited[0]
+    assert row.alone is not None and result.rows()[0][4] == row.alone.f1 - result.none.f1
 
 
 def test_relaxed_sequences_are_counted() -> None:
     lattices, gold = problem(7)
-    short = sum(len(one) == 1 for one in gold)
-    found = audit([r.at_least(2, of="B", count="tokens")], gold, LABELS, lattices=lattices)
-    assert found.all is not None and found.all.relaxed == short > 0
-    assert found.rows()[0][6] == short and found.rows()[0][9] == 0
+    short = sum(len(item) == 1 for item in gold)
+    result = audit([r.at_least(2, of="B", count="tokens")], gold, LABELS, lattices=lattices)
+    assert result.all is not None and result.all.relaxed == short > 0
+    assert result.rows()[0][6] == short and result.rows()[0][9] == 0
 
 
 def test_without_scores_only_what_holds_is_told() -> None:
     _, gold = problem(8)
-    found = audit(RULES, gold, LABELS)
-    shares = [row.gold for row in found.audited]
+    result = audit(RULES, gold, LABELS)
+    shares = [row.gold for row in result.audited]
     assert shares == sorted(shares, reverse=True)
-    assert found.none is None and found.rows()[0][3:] == (None,) * 7
-    assert "F1" not in "\n".join(found.lines())
-    guesses = [["A"] * len(one) for one in gold]
+    assert result.none is None and result.rows()[0][3:] == (None,) * 7
+    assert "F1" not in "\n".join(result.lines())
+    guesses = [["A"] * len(item) for item in gold]
     seen = {row.number: row.plain for row in audit(RULES, gold, LABELS, guesses=guesses).audited}
     assert seen[2] == 1.0 and seen[5] == 0.0
 
 
 def test_leaving_out_can_be_spared() -> None:
     lattices, gold = problem(9)
-    found = audit(RULES, gold, LABELS, lattices=lattices, leave_out="none")
-    assert all(row.without is None and row.alone is not None for row in found.audited)
-    assert "among" not in "\n".join(found.lines())
+    result = audit(RULES, gold, LABELS, lattices=lattices, leave_out="none")
+    assert all(row.without is None and row.alone is not None for row in result.audited)
+    assert "among" not in "\n".join(result.lines())
 
 
 def test_gold_may_hold_labels_that_the_lattices_have_not() -> None:
     lattices = [bridle.Lattice([[1, 0, 0], [0, 1, 0]])]
-    found = audit([r.starts_with("A")], [["C", "A"]], LABELS, lattices=lattices)
-    assert found.none == Figures(0.5, 0.5 * 4 / 3) and found.audited[0].gold == 0.0
+    result = audit([r.starts_with("A")], [["C", "A"]], LABELS, lattices=lattices)
+    assert result.none == Figures(0.5, 0.5 * 4 / 3) and result.audited[0].gold == 0.0
 
 
 def test_no_rules_and_no_sequences() -> None:
     lattices, gold = problem(10)
-    found = audit([], gold, LABELS, lattices=lattices)
-    assert found.all == found.none and found.rows() == [] and len(found.lines()) == 3
+    result = audit([], gold, LABELS, lattices=lattices)
+    assert result.all == result.none and result.rows() == [] and len(result.lines()) == 3
     assert audit(RULES, [], LABELS, lattices=[]).audited[0].gold == 1.0
 
 
@@ -130,10 +130,10 @@ def test_a_model_and_its_sequences() -> None:
     y = [["A", "B", "O"], ["A", "B"]] * 4
     model = CRF("perceptron", features=["word[0]"], iterations=3).fit(X, y)
     rules: list[Rule] = [r.fix("O", r.tokens("man")), r.ends_with(r.given("last"))]
-    found = audit_model(rules, model, X, y, given=[{"last": ["B", "O"]}] * 8)
-    assert found.none is not None and found.none.accuracy == 1.0
-    assert found.audited[-1].rule == rules[0] and found.audited[-1].gold == 0.0
-    assert found.audited[-1].alone == Figures(0.6, 16 / 36)  # 8 of 16 guessed and 20 gold runs
+    result = audit_model(rules, model, X, y, given=[{"last": ["B", "O"]}] * 8)
+    assert result.none is not None and result.none.accuracy == 1.0
+    assert result.audited[-1].rule == rules[0] and result.audited[-1].gold == 0.0
+    assert result.audited[-1].alone == Figures(0.6, 16 / 36)  # 8 of 16 guessed and 20 gold runs
 
 
 def test_bad_input() -> None:
@@ -183,8 +183,8 @@ def test_hints_name_the_order_that_was_meant() -> None:
     labels = bridle.Labels(["O", "A", "B"])
     gold = [["A", "B", "A"]] * 3 + [["B", "A"]]
     rules = [r.before("A", "B").soft(2), r.before("B", "A"), r.before("O", "A"), r.present("B"), r.present("O")]
-    found = hints(audit(rules, gold, labels), gold, labels)
-    assert [(str(hint.instead), hint.gold, hint.gold_instead) for hint in found] == [
+    result = hints(audit(rules, gold, labels), gold, labels)
+    assert [(str(hint.instead), hint.gold, hint.gold_instead) for hint in result] == [
         ("first A before first B  [penalty 2.0]", 0.0, 0.75)
     ]
-    assert found[0].to_dict()["rule"] == "A before B  [penalty 2.0]"
+    assert result[0].to_dict()["rule"] == "A before B  [penalty 2.0]"

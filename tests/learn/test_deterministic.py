@@ -55,7 +55,7 @@ def ending(word: str) -> str:
 
 def contexts(words: list[str], morph: dict[str, str], wanted: str) -> list[list[tuple[Any, ...]]]:
     """The contexts of each token, as Table 2 has them."""
-    found = []
+    result = []
     for t in range(len(words)):
 
         def both(k: int, t: int = t) -> list[tuple[str, str]]:
@@ -67,15 +67,15 @@ def contexts(words: list[str], morph: dict[str, str], wanted: str) -> list[list[
 
         bigrams = [(-1, *p) for p in product(both(-1), both(0))] + [(0, *p) for p in product(both(0), both(1))]
         trigrams = [(1, *p) for p in product(both(-1), both(0), both(1))]
-        found.append({"bigram": bigrams, "trigram": trigrams, "both": bigrams + trigrams}[wanted])
-    return found
+        result.append({"bigram": bigrams, "trigram": trigrams, "both": bigrams + trigrams}[wanted])
+    return result
 
 
 def slow_rules(X: Any, y: Any, morph: dict[str, str], wanted: str, threshold: float, cutoff: int) -> dict[Any, str]:
     seen: dict[Any, Counter[str]] = defaultdict(Counter)
     for words, labels in zip(X, y, strict=True):
-        for found, label in zip(contexts(words, morph, wanted), labels, strict=True):
-            for context in found:
+        for text, label in zip(contexts(words, morph, wanted), labels, strict=True):
+            for context in text:
                 seen[context][label] += 1
     rules = {}
     for context, labels in seen.items():
@@ -97,7 +97,7 @@ def test_rules_are_those_of_the_definition(seed: int, wanted: Any) -> None:
     new = [*corpus(seed + 100, 30)[0], ["unknown", "the", "Trades"], []]
     slow = []
     for words in new:
-        fired = [{rules[c] for c in found if c in rules} for found in contexts(words, morph, wanted)]
+        fired = [{rules[c] for c in text if c in rules} for text in contexts(words, morph, wanted)]
         slow.append([next(iter(labels)) if len(labels) == 1 else None for labels in fired])
     assert learned.decide(new).names() == slow
     assert learned.decide(new, threads=2).names() == learned.decide(new, threads=1).names() == slow
@@ -151,9 +151,9 @@ def test_any_engine_takes_decided_tokens() -> None:
     labels = Labels(["N", "V", "D"])
     decided = Decided(np.array([0, -1, 1], np.int32), np.array([0, 2, 3]), Labels(["D", "N"]))
     batch = Batch(np.array([[3.0, 2, 1], [3, 2, 1], [1, 2, 3]]), [0, 2, 3])
-    made = decided.constrain(batch, labels)
-    assert np.isneginf(made.unary).tolist() == [[True, True, False], [False] * 3, [False, True, True]]
-    assert [d.labels for d in bridle.Decoder(labels).decode_batch(made)] == [["D", "N"], ["N"]]
+    built = decided.constrain(batch, labels)
+    assert np.isneginf(built.unary).tolist() == [[True, True, False], [False] * 3, [False, True, True]]
+    assert [d.labels for d in bridle.Decoder(labels).decode_batch(built)] == [["D", "N"], ["N"]]
     assert batch.unary[0, 0] == 3.0  # the caller's scores are as they were
     with pytest.raises(LatticeError):
         decided.constrain(Batch(np.zeros((3, 3)), [0, 3]), labels)

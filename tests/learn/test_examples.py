@@ -112,9 +112,9 @@ def test_models_and_rules_that_need_more_than_texts() -> None:
     both = CRF(features=["word[0]", "pos[0]"], iterations=2).fit(columns, [["O", "A"]])
     with pytest.raises(ModelError, match="needs other columns"):
         run_examples(both, lines, both.decoder())
-    made = bridle.LocalTagger().fit([[["a"], ["b"]]], [["D", "N"]])
+    model = bridle.LocalTagger().fit([[["a"], ["b"]]], [["D", "N"]])
     with pytest.raises(ModelError, match="a model that reads text"):
-        run_examples(made, lines, made.decoder())
+        run_examples(model, lines, model.decoder())
     with pytest.raises(GivenError, match="'verb'"):
         run_examples(tagger(), lines, tagger().decoder(["label at given verb is O"]))
     assert run_examples(tagger(), [], tagger().decoder()) == []

@@ -38,25 +38,25 @@ def fitted() -> FittedRules:
     return fit_rules(model(), *data("train"), threads=1)
 
 
-def exact(found: list[Any]) -> float:
+def exact(result: list[Any]) -> float:
     X, y = data("test")
-    return score(y, model().predict(X, found, on_infeasible="relax"), "IO").exact
+    return score(y, model().predict(X, result, on_infeasible="relax"), "IO").exact
 
 
 def test_rules_that_help_are_found_and_help_elsewhere() -> None:
-    found = fitted()
-    assert found.won and 0 < len(found.rules) < found.candidates
-    assert found.source == "cross-fitted" and found.folds == 4 and found.sequences == len(data("train")[0])
-    assert found.held_out["quality"] > found.plain["quality"]
-    assert found.exact.low > 0 and found.exact.p < 0.05
-    assert exact(found.rules) > exact([]) + 0.03
-    assert found.fingerprint == model().fingerprint_
+    result = fitted()
+    assert result.won and 0 < len(result.rules) < result.candidates
+    assert result.source == "cross-fitted" and result.folds == 4 and result.sequences == len(data("train")[0])
+    assert result.held_out["quality"] > result.plain["quality"]
+    assert result.exact.low > 0 and result.exact.p < 0.05
+    assert exact(result.rules) > exact([]) + 0.03
+    assert result.fingerprint == model().fingerprint_
 
 
 def test_the_gain_that_is_foreseen_is_seen_on_other_data() -> None:
-    found = fitted()
-    assert found.exact.low < exact(found.rules) - exact([])
-    assert found.exact.gain == pytest.approx(found.held_out["exact"] - found.plain["exact"])
+    result = fitted()
+    assert result.exact.low < exact(result.rules) - exact([])
+    assert result.exact.gain == pytest.approx(result.held_out["exact"] - result.plain["exact"])
 
 
 def test_what_it_says() -> None:
@@ -64,38 +64,38 @@ def test_what_it_says() -> None:
     assert lines[0].startswith(f"priced for model {model().fingerprint_} on 140 sequences in 4 folds, each fold scored")
     assert "without rules" in lines[1] and "95 % interval" in lines[1]
     assert lines[-1] == f"{len(fitted().rules)} of {fitted().candidates} candidate rules were kept"
-    told = fitted().to_dict()
-    assert told["won"] is True and told["exact"]["gain"] == fitted().exact.gain
-    assert all("held in" in str(one) and "better in" in str(one) for one in fitted().priced)
+    output = fitted().to_dict()
+    assert output["won"] is True and output["exact"]["gain"] == fitted().exact.gain
+    assert all("held in" in str(item) and "better in" in str(item) for item in fitted().priced)
 
 
 def test_a_good_model_gets_no_rules() -> None:
     X, y = data("train")
     good = CRF(features="fields", c2=0.03, scheme="IO", threads=1).fit(X, y)
-    found = fit_rules(good, X, y, threads=1)
-    assert not found.won and found.rules == [] and found.learned == []
-    assert found.lines()[-1].startswith("no rules: ")
+    result = fit_rules(good, X, y, threads=1)
+    assert not result.won and result.rules == [] and result.learned == []
+    assert result.lines()[-1].startswith("no rules: ")
 
 
 def test_rules_that_say_nothing_or_are_wrong_are_left_out() -> None:
     wrong = [rules.parse(text) for text in ("DATE before AUTHOR", "starts with DATE", "at most 9 segments of TITLE")]
-    found = fit_rules(model(), *data("train"), rules=wrong, threads=1)
-    assert not found.won and found.priced == () and found.dropped == {"add nothing to the model": 3}
+    result = fit_rules(model(), *data("train"), rules=wrong, threads=1)
+    assert not result.won and result.priced == () and result.dropped == {"add nothing to the model": 3}
 
 
 def test_given_rules_are_priced() -> None:
     written = ["exactly 1 segment of DATE", rules.parse("starts with AUTHOR").soft(1, per="violation")]
-    found = fit_rules(model(), *data("train"), rules=(rule for rule in written), threads=1)
-    assert found.won and found.candidates == 2
-    first = found.learned[0]
+    result = fit_rules(model(), *data("train"), rules=(rule for rule in written), threads=1)
+    assert result.won and result.candidates == 2
+    first = result.learned[0]
     assert str(first).startswith("exactly 1 segment of DATE  [penalty") and first.held == first.of == 140
-    assert all(one.kind == "written" for one in found.learned)
+    assert all(item.kind == "written" for item in result.learned)
 
 
 def test_rules_are_paid_for_as_they_were() -> None:
     rule = rules.parse(r"allow PAGES at tokens /\W*\d+\W+\d+\W*/").soft(1, per="violation")
-    found = fit_rules(model(), *data("train"), rules=[rule], threads=1)
-    assert [one.learned.rule.per for one in found.priced] == ["violation"]  # type: ignore[attr-defined]
+    result = fit_rules(model(), *data("train"), rules=[rule], threads=1)
+    assert [item.learned.rule.per for item in result.priced] == ["violation"]  # type: ignore[attr-defined]
 
 
 def test_groups_of_new_data_are_held_out_together() -> None:
@@ -109,28 +109,28 @@ def test_groups_of_new_data_are_held_out_together() -> None:
 
 def test_a_miner_of_ones_own() -> None:
     miner = RelationalRules(["count"], select="all", penalty=None, scheme="IO")
-    found = fit_rules(model(), *data("train"), rules=miner, threads=1)
-    assert {one.learned.kind for one in found.priced} == {"count"} and miner.report_.candidates
+    result = fit_rules(model(), *data("train"), rules=miner, threads=1)
+    assert {item.learned.kind for item in result.priced} == {"count"} and miner.report_.candidates
 
 
 def test_new_data_is_scored_by_the_model_itself() -> None:
-    found = fit_rules(model(), *data("test"), threads=1)
-    assert found.source == "model" and "new to the model" in found.lines()[0]
+    result = fit_rules(model(), *data("test"), threads=1)
+    assert result.source == "model" and "new to the model" in result.lines()[0]
     forced = fit_rules(model(), *data("test"), scores="cross-fitted", threads=1)
     assert forced.source == "cross-fitted"
 
 
 def test_scores_that_are_there_are_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     X, y = data("train")
-    made = model().cross_fit(X, y)
-    made.save(tmp_path / "scores")
+    built = model().cross_fit(X, y)
+    built.save(tmp_path / "scores")
     monkeypatch.setattr(CRF, "cross_fit", lambda *args, **more: pytest.fail("they are there"))
     again = fit_rules(model(), X, y, cross_fit=CrossFit.load(tmp_path / "scores"), threads=1)
     assert [str(rule) for rule in again.rules] == [str(rule) for rule in fitted().rules]
     with pytest.raises(ModelError, match="other data or settings"):
-        fit_rules(model(), X[:-1], y[:-1], cross_fit=made)
+        fit_rules(model(), X[:-1], y[:-1], cross_fit=built)
     with pytest.raises(ModelError, match="cross_fit"):
-        fit_rules(model(), X, y, cross_fit=made, scores="model")
+        fit_rules(model(), X, y, cross_fit=built, scores="model")
 
 
 def test_scores_of_tuning_are_used_without_training_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -143,21 +143,21 @@ def test_scores_of_tuning_are_used_without_training_again(monkeypatch: pytest.Mo
 def test_other_models_can_be_corrected_too() -> None:
     X, y = data("train")
     local = LocalTagger(features=["lower[0]"], iterations=5, scheme="IO").fit(X, y)
-    found = fit_rules(local, X, y, threads=1)
-    assert found.won and found.quality.gain > 0.05
+    result = fit_rules(local, X, y, threads=1)
+    assert result.won and result.quality.gain > 0.05
 
 
 def test_groups_are_held_out_together() -> None:
     X, y = data("train")
-    found = fit_rules(model(), X, y, groups=[k % 2 for k in range(len(X))], threads=1)
-    assert found.folds == 2
+    result = fit_rules(model(), X, y, groups=[k % 2 for k in range(len(X))], threads=1)
+    assert result.folds == 2
 
 
 def test_large_data_is_sampled(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bridle.learn.pricing.MOST", 50)
-    told: list[str] = []
-    assert fit_rules(model(), *data("train"), threads=1, watch=told.append).sequences == 50
-    assert any("looking for rules" in line for line in told) and any("fold 4 of 4" in line for line in told)
+    output: list[str] = []
+    assert fit_rules(model(), *data("train"), threads=1, watch=output.append).sequences == 50
+    assert any("looking for rules" in line for line in output) and any("fold 4 of 4" in line for line in output)
 
 
 @pytest.mark.parametrize(
@@ -196,17 +196,17 @@ def test_bad_data() -> None:
     with pytest.raises(ModelError, match="too few sequences"):
         fit_rules(model(), [], [])
     with pytest.raises(LabelError, match="unknown label"):
-        fit_rules(model(), X, [["ODD"] * len(one) for one in y])
+        fit_rules(model(), X, [["ODD"] * len(item) for item in y])
 
 
 # ---- comparisons ----------------------------------------------------------------------------------------------------
 
 
 def test_comparisons() -> None:
-    found = Comparison.of([0, 0, 0, 1], [1, 1, 1, 0])
-    assert (found.gain, found.better, found.worse) == (0.5, 3, 1)
-    assert found.low <= found.gain <= found.high and found.p == sign_test(3, 1)
-    assert str(found).startswith("+50.00 points, 95 % interval ")
+    result = Comparison.of([0, 0, 0, 1], [1, 1, 1, 0])
+    assert (result.gain, result.better, result.worse) == (0.5, 3, 1)
+    assert result.low <= result.gain <= result.high and result.p == sign_test(3, 1)
+    assert str(result).startswith("+50.00 points, 95 % interval ")
     same = Comparison.of([1, 0], [1, 0])
     assert (same.gain, same.low, same.high, same.p) == (0, 0, 0, 1)
     assert Comparison.of([], []).gain == 0
@@ -217,8 +217,8 @@ def test_intervals_hold_what_they_promise() -> None:
     inside = 0
     for _ in range(200):
         d = rng.choice([-1.0, 0.0, 1.0], 100, p=[0.1, 0.7, 0.2])
-        found = Comparison.of(np.zeros(100), d)
-        inside += found.low <= 0.1 <= found.high
+        result = Comparison.of(np.zeros(100), d)
+        inside += result.low <= 0.1 <= result.high
     assert inside > 180
 
 

@@ -37,29 +37,34 @@ def candidates(count: int = 60, k: int = 100, rules: list[Rule] = RULES) -> Comp
 
 def test_all_labellings_are_candidates_and_gold_comes_first() -> None:
     lattices, gold = problems(5, 1)
-    made = Competitors(LABELS, lattices, gold, RULES, None, k=100, threads=1)
-    assert np.bincount(made.owner).tolist() == [81] * 5
+    built = Competitors(LABELS, lattices, gold, RULES, None, k=100, threads=1)
+    assert np.bincount(built.owner).tolist() == [81] * 5
     for b, path in enumerate(gold):
-        assert made.score[made.first[b]] == pytest.approx(lattices[b].score(path))
+        assert built.score[built.first[b]] == pytest.approx(lattices[b].score(path))
         broken = [rule.violations(path, LABELS) for rule in RULES]
-        assert made.paid[made.first[b]].tolist() == [min(broken[0], 1), min(broken[1], 1), min(broken[2], 1), broken[3]]
-    assert made.add([(0, gold[0])]) == 0
+        assert built.paid[built.first[b]].tolist() == [
+            min(broken[0], 1),
+            min(broken[1], 1),
+            min(broken[2], 1),
+            broken[3],
+        ]
+    assert built.add([(0, gold[0])]) == 0
 
 
 def test_a_labelling_that_is_new_joins() -> None:
     lattices, gold = problems(3, 2)
-    made = Competitors(LABELS, lattices, gold, RULES, None, k=1, threads=1)
-    before = len(made.owner)
-    assert made.add([(2, np.array([1, 1, 1, 1])), (0, np.array([1, 1, 1, 1]))]) == len(made.owner) - before > 0
-    assert made.owner.tolist() == sorted(made.owner.tolist())
+    built = Competitors(LABELS, lattices, gold, RULES, None, k=1, threads=1)
+    before = len(built.owner)
+    assert built.add([(2, np.array([1, 1, 1, 1])), (0, np.array([1, 1, 1, 1]))]) == len(built.owner) - before > 0
+    assert built.owner.tolist() == sorted(built.owner.tolist())
 
 
 def test_losses_are_those_of_enumeration() -> None:
     lattices, gold = problems(6, 3)
-    made = Competitors(LABELS, lattices, gold, RULES, None, k=100, threads=1)
+    built = Competitors(LABELS, lattices, gold, RULES, None, k=100, threads=1)
     w, scale = np.array([0.7, 0.0, 1.3, 0.4]), 0.8
-    found = losses(made, Prices(w, scale))
-    for lattice, own, loss in zip(lattices, gold, found, strict=True):
+    result = losses(built, Prices(w, scale))
+    for lattice, own, loss in zip(lattices, gold, result, strict=True):
         worth = []
         for path in map(np.array, itertools.product(range(3), repeat=4)):
             n = [rule.violations(path, LABELS) for rule in RULES]
@@ -71,26 +76,26 @@ def test_losses_are_those_of_enumeration() -> None:
 
 @pytest.mark.parametrize("l1", [0.5, 4.0])
 def test_the_best_prices_meet_the_conditions_of_the_optimum(l1: float) -> None:
-    made = candidates()
-    found = fit_prices(made, l1=l1)
+    built = candidates()
+    result = fit_prices(built, l1=l1)
 
     def slope(w: np.ndarray, scale: float, r: int | None) -> float:  # type: ignore[type-arg]
         h = 1e-3
         step = np.zeros(4) if r is None else h * np.eye(4)[r]
         more = h if r is None else 0.0
-        up, down = (losses(made, Prices(w + s * step, scale + s * more)).sum() for s in (1, -1))
+        up, down = (losses(built, Prices(w + s * step, scale + s * more)).sum() for s in (1, -1))
         return float(up - down) / (2 * h)
 
-    assert found.scale > LEAST and abs(slope(found.w, found.scale, None)) < 0.15
+    assert result.scale > LEAST and abs(slope(result.w, result.scale, None)) < 0.15
     for rule in range(4):
-        push = slope(found.w, found.scale, rule) + l1
-        assert push > -0.1 if found.w[rule] == 0 else abs(push) < 0.1
+        push = slope(result.w, result.scale, rule) + l1
+        assert push > -0.1 if result.w[rule] == 0 else abs(push) < 0.1
 
 
 def test_what_gold_obeys_more_than_the_model_is_priced_and_what_it_does_not_is_free() -> None:
-    found = fit_prices(candidates(200), l1=2.0)
-    assert 1.0 < found.penalties[0] < 3.0  # it was 2 when gold was drawn
-    assert max(found.w[1:]) < 0.7
+    result = fit_prices(candidates(200), l1=2.0)
+    assert 1.0 < result.penalties[0] < 3.0  # it was 2 when gold was drawn
+    assert max(result.w[1:]) < 0.7
     assert fit_prices(candidates(200), l1=1e6).kept == []
 
 
@@ -101,11 +106,11 @@ def test_rules_that_say_the_same_share_one_price() -> None:
 
 
 def test_some_sequences_and_some_rules() -> None:
-    made = candidates(100)
+    built = candidates(100)
     use = np.arange(100) < 50
-    half, own = fit_prices(made, l1=1.0, use=use), candidates(50)
+    half, own = fit_prices(built, l1=1.0, use=use), candidates(50)
     assert half.w == pytest.approx(fit_prices(own, l1=1.0).w, abs=0.05)
-    assert fit_prices(made, l1=0.1, rules=np.array([False, True, True, True])).w[0] == 0
+    assert fit_prices(built, l1=0.1, rules=np.array([False, True, True, True])).w[0] == 0
 
 
 def test_no_rules_and_no_sequences() -> None:

@@ -47,14 +47,14 @@ def test_counts_are_those_of_the_rules(kind: str) -> None:
         labels = random_labels(rng, 5)
         train = random_data(rng, labels, 30, stay=0.5)
         other = random_data(rng, labels, 30, stay=0.5)  # wrong labellings are counted with the same functions
-        for one in KINDS[kind](train, Limits(confidence=0.7, support=2)):
+        for item in KINDS[kind](train, Limits(confidence=0.7, support=2)):
             seen += 1
             for data in (train, other):
                 given = [{"tokens": x} for x in lists(data)[0]]
-                wanted = [not one.rule.holds(y, labels, about) for y, about in zip(lists(data)[1], given, strict=True)]
-                assert one.broken(data).tolist() == wanted, one.rule
-            assert not (one.broken(train) & ~one.applies).any(), f"{one.rule} is broken where it does not apply"
-            assert one.log_tail <= 0
+                wanted = [not item.rule.holds(y, labels, about) for y, about in zip(lists(data)[1], given, strict=True)]
+                assert item.broken(data).tolist() == wanted, item.rule
+            assert not (item.broken(train) & ~item.applies).any(), f"{item.rule} is broken where it does not apply"
+            assert item.log_tail <= 0
     assert seen > 20
 
 
@@ -116,7 +116,7 @@ def planted(count: int, seed: int, noise: float) -> tuple[list[list[str]], list[
 
 def follows(rule: Rule, rules: list[Rule], labels: Labels) -> bool:
     """By automata; rules about tokens must be there as they are."""
-    parts, others = automata_of(rule, labels), [part for one in rules for part in automata_of(one, labels)]
+    parts, others = automata_of(rule, labels), [part for rule in rules for part in automata_of(rule, labels)]
     return implied(parts, others, Questions()) if parts else rule in rules
 
 
@@ -147,7 +147,7 @@ def test_random_labels_give_no_rules(seed: int) -> None:
         X.append([str(text) for text in rng.choice(TEXTS, size=n)])
         y.append(drawn)
     miner = RelationalRules(select="all").fit(X, y)
-    assert [str(one) for one in miner.learned_] == []
+    assert [str(item) for item in miner.learned_] == []
     assert "may be due to chance" in miner.report_.dropped
     assert "0 rules kept" in str(miner.report_)
 
@@ -159,14 +159,14 @@ ORDER = [["A", "B", "B"], ["A", "A", "B"], ["A", "B"], ["A", "C", "B"]] * 10
 
 def test_penalties_and_evidence_come_from_the_counts() -> None:
     y = [*ORDER, ["B", "A"]]
-    (found,) = [
-        one
-        for one in RelationalRules(["presence"], min_confidence=0.9).fit(None, y).learned_
-        if "A before B" in str(one)
+    (result,) = [
+        item
+        for item in RelationalRules(["presence"], min_confidence=0.9).fit(None, y).learned_
+        if "A before B" in str(item)
     ]
-    assert (found.held, found.of, found.support, found.exceptions) == (40, 41, 41, 1)
-    assert isinstance(found.rule, Soft)
-    assert found.rule.penalty == pytest.approx(-math.log(1.5 / 42), abs=1e-3)
+    assert (result.held, result.of, result.support, result.exceptions) == (40, 41, 41, 1)
+    assert isinstance(result.rule, Soft)
+    assert result.rule.penalty == pytest.approx(-math.log(1.5 / 42), abs=1e-3)
     hard = RelationalRules(["presence"], min_confidence=0.9, penalty=None).fit(None, y)
     assert not any(isinstance(rule, Soft) for rule in hard.rules_)
 
@@ -180,7 +180,7 @@ def test_the_most_useful_rules_come_first_and_are_numbered() -> None:
     report = miner.report_
     assert sum(report.candidates.values()) == sum(report.kept.values()) + sum(report.dropped.values())
     assert [power for _, power in report.clauses] == sorted((p for _, p in report.clauses), reverse=True)
-    assert {text for rules, _ in report.clauses for text in rules} == {str(one.hard().rule) for one in miner.learned_}
+    assert {text for rules, _ in report.clauses for text in rules} == {str(item.hard().rule) for item in miner.learned_}
 
 
 def test_the_same_data_give_the_same_rules() -> None:
@@ -193,8 +193,8 @@ def test_rules_can_be_decoded_with() -> None:
     miner = RelationalRules(penalty=None).fit(X, y)
     decoder = Decoder(miner.labels_, miner.rules_, on_infeasible="relax")
     scores = Lattice(np.random.default_rng(1).normal(size=(len(X[0]), len(NAMES))))
-    found = decoder.decode(scores, {"tokens": X[0]})
-    assert all(rule.holds(found.labels, miner.labels_, {"tokens": X[0]}) for rule in miner.rules_)
+    decoding = decoder.decode(scores, {"tokens": X[0]})
+    assert all(rule.holds(decoding.labels, miner.labels_, {"tokens": X[0]}) for rule in miner.rules_)
 
 
 def test_wrong_labellings_of_a_model_steer_the_choice() -> None:

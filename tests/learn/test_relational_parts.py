@@ -27,11 +27,11 @@ from strategies import labellings, random_labels, seeds
 @given(st.integers(0, 30), st.integers(0, 30), st.fractions(0, 1, max_denominator=50))
 def test_binomial_tails_are_exact_above_the_mean(k: int, n: int, p: Fraction) -> None:
     exact = sum(math.comb(n, j) * p**j * (1 - p) ** (n - j) for j in range(k, n + 1))
-    found = log_binomial(k, n, float(p))
+    result = log_binomial(k, n, float(p))
     if k <= n * float(p):
-        assert found == 0
+        assert result == 0
     else:
-        assert math.exp(found) == pytest.approx(float(exact), rel=1e-9)
+        assert math.exp(result) == pytest.approx(float(exact), rel=1e-9)
 
 
 @given(st.data())
@@ -45,8 +45,8 @@ def test_hypergeometric_tails_are_exact_beyond_the_mean(data: st.DataObject) -> 
         ("lower", [j for j in ways if j <= k], k * N < n * K),
     ):
         exact = sum(ways[j] for j in inside) / math.comb(N, n)
-        found = log_hypergeometric(k, N, K, n, tail=tail)
-        assert math.exp(found) == pytest.approx(exact if beyond else 1.0, rel=1e-9)
+        result = log_hypergeometric(k, N, K, n, tail=tail)
+        assert math.exp(result) == pytest.approx(exact if beyond else 1.0, rel=1e-9)
 
 
 @pytest.mark.parametrize("apart", [True, False])
@@ -87,16 +87,16 @@ def test_wrong_labellings_are_wrong_and_fit_their_sequences() -> None:
         ids = rng.integers(len(labels), size=int(offsets[-1]))
         tokens = [f"t{t}" for t in range(len(ids))]
         gold = Counted(labels, ids, offsets, tokens)
-        made, owner = corrupt(gold, 100, seed=3)
+        built, owner = corrupt(gold, 100, seed=3)
         again, _ = corrupt(gold, 100, seed=3)
-        assert made.ids.tolist() == again.ids.tolist()
+        assert built.ids.tolist() == again.ids.tolist()
         seen = set()
         for i, k in enumerate(owner.tolist()):
-            here, there = slice(*made.offsets[i : i + 2]), slice(*offsets[k : k + 2])
-            assert len(made.ids[here]) == lengths[k]
-            assert made.tokens is not None and list(made.tokens[here]) == tokens[there]
-            assert made.ids[here].tolist() != ids[there].tolist()
-            seen.add((k, made.ids[here].tobytes()))
+            here, there = slice(*built.offsets[i : i + 2]), slice(*offsets[k : k + 2])
+            assert len(built.ids[here]) == lengths[k]
+            assert built.tokens is not None and list(built.tokens[here]) == tokens[there]
+            assert built.ids[here].tolist() != ids[there].tolist()
+            seen.add((k, built.ids[here].tobytes()))
         assert len(seen) == len(owner) > 0
 
 

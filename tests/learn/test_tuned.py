@@ -39,15 +39,15 @@ def test_each_rule_gets_its_place() -> None:
 
 
 def test_the_tuned_rules_win_and_help_elsewhere() -> None:
-    found = tuned()
-    assert found.best == "tuned" and found.gains["tuned"].gain > 0
-    assert found.gains["written"].gain < found.gains["tuned"].gain  # one of them is wrong
-    assert exact(found.rules) > exact([]) + 0.03
+    result = tuned()
+    assert result.best == "tuned" and result.gains["tuned"].gain > 0
+    assert result.gains["written"].gain < result.gains["tuned"].gain  # one of them is wrong
+    assert exact(result.rules) > exact([]) + 0.03
 
 
 def test_rules_that_do_not_help_are_not_recommended() -> None:
-    found = tune_rules(model(), [rules.parse("at most 9 segments of TITLE")], *data("train"), threads=1)
-    assert found.best == "none" and found.rules == []
+    result = tune_rules(model(), [rules.parse("at most 9 segments of TITLE")], *data("train"), threads=1)
+    assert result.best == "none" and result.rules == []
 
 
 def test_the_table_and_the_plot(tmp_path: Path) -> None:
@@ -58,8 +58,10 @@ def test_the_table_and_the_plot(tmp_path: Path) -> None:
     assert lines[7].split()[:2] == ["hard", "off"] and lines[7].endswith("DATE before AUTHOR")
     tuned().plot(tmp_path / "gains.svg")
     assert (tmp_path / "gains.svg").stat().st_size > 1000
-    told = json.loads(json.dumps(tuned().to_dict()))
-    assert told["best"] == "tuned" and told["rules"][2]["choice"] == "off" and told["rules"][2]["gain"] is None
+    document = json.loads(json.dumps(tuned().to_dict()))
+    assert (
+        document["best"] == "tuned" and document["rules"][2]["choice"] == "off" and document["rules"][2]["gain"] is None
+    )
 
 
 @pytest.mark.parametrize(

@@ -40,11 +40,11 @@ def evidence(exceptions: int, support: int) -> Learned:
 
 
 def test_penalties_by_hand() -> None:
-    [one] = from_counts([evidence(3, 99)])
-    assert penalty_of(one.rule) == pytest.approx(-math.log(3.5 / 100))
-    [one] = log_odds([evidence(3, 99)])
-    assert penalty_of(one.rule) == pytest.approx(math.log(96.5 / 3.5))
-    assert (one.held, one.of, one.support, one.kind) == (197, 200, 99, "presence")
+    [item] = from_counts([evidence(3, 99)])
+    assert penalty_of(item.rule) == pytest.approx(-math.log(3.5 / 100))
+    [item] = log_odds([evidence(3, 99)])
+    assert penalty_of(item.rule) == pytest.approx(math.log(96.5 / 3.5))
+    assert (item.held, item.of, item.support, item.kind) == (197, 200, 99, "presence")
 
 
 @given(st.integers(0, 100), st.integers(0, 100), st.floats(0.01, 5))
@@ -66,8 +66,8 @@ def test_a_rule_broken_half_the_time_costs_nothing_by_log_odds() -> None:
 
 def test_a_rule_stays_paid_as_it_was() -> None:
     each = Learned(r.immediately_followed_by("A", "B").soft(1, per="violation"), "adjacency", held=9, of=10, support=10)
-    made = from_counts([each])[0].rule
-    assert isinstance(made, Soft) and made.per == "violation" and made.rule == r.immediately_followed_by("A", "B")
+    built = from_counts([each])[0].rule
+    assert isinstance(built, Soft) and built.per == "violation" and built.rule == r.immediately_followed_by("A", "B")
     assert priced(r.present("A"), 2) == r.present("A").soft(2)
     assert penalty_of(r.present("A")) == math.inf
 
@@ -97,8 +97,8 @@ COUNTED: list[Rule] = [
 @settings(max_examples=40)
 @given(st.lists(st.lists(st.tuples(st.sampled_from("ABC"), st.sampled_from("xy")), min_size=1, max_size=6), max_size=5))
 def test_violations_are_those_of_the_rules(pairs: list[list[tuple[str, str]]]) -> None:
-    labellings = [[y for y, _ in one] for one in pairs]
-    known = [{"tokens": [x for _, x in one], "spot": len(one) - 1} for one in pairs]
+    labellings = [[y for y, _ in item] for item in pairs]
+    known = [{"tokens": [x for _, x in item], "spot": len(item) - 1} for item in pairs]
     slow = [[rule.violations(y, LABELS, g) for rule in COUNTED] for y, g in zip(labellings, known, strict=True)]
     assert violations(COUNTED, labellings, LABELS, known).tolist() == slow
 
@@ -132,8 +132,8 @@ def sample(rng: Generator, count: int, n: int = 4) -> Sample:
 
 
 def right(rules: list[Rule], data: Sample) -> float:
-    found = bridle.Decoder(LABELS, rules).decode_batch(data[0])
-    return float(np.mean(found.ids == LABELS.ids([y for one in data[1] for y in one])))
+    decodings = bridle.Decoder(LABELS, rules).decode_batch(data[0])
+    return float(np.mean(decodings.ids == LABELS.ids([y for item in data[1] for y in item])))
 
 
 @pytest.mark.parametrize("scale", ["fixed", "learned"])
@@ -144,10 +144,10 @@ def test_learned_weights_order_the_rules_and_decode_no_worse_than_counts(scale: 
     counts = from_counts(
         Learned(rule, "known", held=500 - int(b), of=500, support=500) for rule, b in zip(KNOWN, broken, strict=True)
     )
-    by_counts = [one.rule for one in counts]
-    made = JointWeights(by_counts, LABELS, scale=scale, iterations=10, threads=1).fit(*train, dev=dev)
-    assert right(made.rules_, dev) >= right(by_counts, dev)
-    assert made.progress_.best_score == pytest.approx(right(made.rules_, dev))
+    by_counts = [item.rule for item in counts]
+    model = JointWeights(by_counts, LABELS, scale=scale, iterations=10, threads=1).fit(*train, dev=dev)
+    assert right(model.rules_, dev) >= right(by_counts, dev)
+    assert model.progress_.best_score == pytest.approx(right(model.rules_, dev))
     blind = JointWeights(KNOWN, LABELS, scale=scale, iterations=10, threads=1).fit(*train)
     assert np.argsort(-blind.weights_).tolist() == [0, 1, 2, 3]
     assert right(blind.rules_, dev) > right([], dev)
@@ -158,8 +158,8 @@ def test_what_came_with_the_rules_is_kept_if_it_does_best() -> None:
     lattice = bridle.Lattice([[1, 0, 0], [0, 1, 0]])
     rule = r.at_most(0, of="B").soft(3)
     train: Sample = [lattice] * 4, [["A", "B"]] * 4
-    made = JointWeights([rule], LABELS, iterations=3).fit(*train, dev=([lattice], [["A", "A"]]))
-    assert made.progress_.best_iteration == 0 and made.rules_ == [rule]
+    built = JointWeights([rule], LABELS, iterations=3).fit(*train, dev=([lattice], [["A", "A"]]))
+    assert built.progress_.best_iteration == 0 and built.rules_ == [rule]
 
 
 def test_a_batch_teaches_what_its_lattices_teach() -> None:
@@ -181,22 +181,22 @@ def test_violations_count_one_by_one_where_they_are_paid_so() -> None:
     lattice = bridle.Lattice([[9, 0, 0]] * 3)
     for per, step in (("violation", 3.0), ("sequence", 1.0)):
         rule = r.forbid("A").soft(1, per=per)  # type: ignore[arg-type]
-        made = JointWeights([rule], LABELS, iterations=1, rate=1, average="last").fit([lattice], [["B", "B", "B"]])
-        assert made.weights_.tolist() == [step]
+        model = JointWeights([rule], LABELS, iterations=1, rate=1, average="last").fit([lattice], [["B", "B", "B"]])
+        assert model.weights_.tolist() == [step]
 
 
 def test_a_rule_that_gold_always_breaks_is_useless() -> None:
     lattices, gold = sample(np.random.default_rng(3), 60)
     always = r.at_most(0, of=["A", "B", "C"], count="tokens").soft(5)
-    made = JointWeights([always, KNOWN[0]], LABELS, iterations=5).fit(lattices, gold)
-    assert made.weights_[0] == 0 and made.useless_ == [always]
-    assert [rule.rule for rule in made.rules_ if isinstance(rule, Soft)] == [r.before("A", "B")]
+    model = JointWeights([always, KNOWN[0]], LABELS, iterations=5).fit(lattices, gold)
+    assert model.weights_[0] == 0 and model.useless_ == [always]
+    assert [rule.rule for rule in model.rules_ if isinstance(rule, Soft)] == [r.before("A", "B")]
 
 
 def test_without_soft_rules_nothing_happens() -> None:
     lattices, gold = sample(np.random.default_rng(4), 5)
-    made = JointWeights([], LABELS).fit(lattices, gold)
-    assert made.rules_ == [] and made.weights_.shape == (0,) and made.progress_.iteration == 0
+    model = JointWeights([], LABELS).fit(lattices, gold)
+    assert model.rules_ == [] and model.weights_.shape == (0,) and model.progress_.iteration == 0
     hard = r.at_most(1, of="A")
     assert JointWeights([hard], LABELS).fit(lattices, gold).rules_ == [hard]
 
@@ -204,8 +204,8 @@ def test_without_soft_rules_nothing_happens() -> None:
 def test_hard_rules_are_obeyed_and_not_learned() -> None:
     lattices, gold = sample(np.random.default_rng(5), 60)
     never = [r.forbid("A"), r.forbid("B"), r.forbid("C")]  # nothing is left: no sequence teaches anything
-    made = JointWeights([*never, KNOWN[0]], LABELS, iterations=2).fit(lattices, gold, dev=(lattices, gold))
-    assert made.weights_[:3].tolist() == [math.inf] * 3 and made.rules_[:3] == never
+    built = JointWeights([*never, KNOWN[0]], LABELS, iterations=2).fit(lattices, gold, dev=(lattices, gold))
+    assert built.weights_[:3].tolist() == [math.inf] * 3 and built.rules_[:3] == never
     some = JointWeights([r.forbid("B"), KNOWN[2]], LABELS, iterations=5).fit(lattices, gold)
     assert some.weights_[0] == math.inf and some.weights_[1] > 0
 
@@ -215,19 +215,19 @@ def test_a_model_and_its_own_sequences() -> None:
     y = [["A", "B", "C"], ["A", "B"]] * 4
     model = CRF("perceptron", features=["word[0]"], iterations=2).fit(X, y)
     rules = [r.ends_with("C").soft(1), r.fix("B", r.tokens("man")).soft(1)]
-    made = JointWeights(rules, model, iterations=2).fit(X, y, dev=(X, y))
-    pairs = zip(model.predict(X, made.rules_), y, strict=True)
+    built = JointWeights(rules, model, iterations=2).fit(X, y, dev=(X, y))
+    pairs = zip(model.predict(X, built.rules_), y, strict=True)
     right_ones = [a == b for ours, gold in pairs for a, b in zip(ours, gold, strict=True)]
-    assert made.progress_.best_score == pytest.approx(np.mean(right_ones))
+    assert built.progress_.best_score == pytest.approx(np.mean(right_ones))
 
 
 def test_watching_stopping_and_interrupting() -> None:
     lattices, gold = sample(np.random.default_rng(6), 40)
     steps: list[Step] = []
-    made = JointWeights(KNOWN, LABELS, iterations=30, patience=2).fit(
+    built = JointWeights(KNOWN, LABELS, iterations=30, patience=2).fit(
         lattices, gold, dev=(lattices, gold), watch=steps.append
     )
-    assert len(steps) == made.progress_.iteration < 30 and steps[0].score is not None
+    assert len(steps) == built.progress_.iteration < 30 and steps[0].score is not None
 
     def interrupt(step: Step) -> None:
         if step.iteration == 2:

@@ -58,8 +58,8 @@ def test_altered_checkpoints(tmp_path: Path, name: str) -> None:
     identity = stored.head.pop("identity")  # other settings or data are told as such
 
     def use(path: Path) -> None:
-        found = files.open_file(path)
-        files.save(path, found.kind, {**found.head, "identity": identity}, found.arrays)
+        result = files.open_file(path)
+        files.save(path, result.kind, {**result.head, "identity": identity}, result.arrays)
         KINDS[name](4).fit(xs, Y, resume=path, dev=dev).predict(xs[:2])
 
     assert complaints(stored, path, use, range(60)) == []

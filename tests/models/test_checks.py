@@ -281,8 +281,8 @@ def test_a_failed_fit_leaves_the_old_model() -> None:
 def test_what_cannot_hold_is_relaxed_with_the_texts_of_its_tokens(given: Any) -> None:
     model = LocalTagger(features=["word[0]"]).fit([["the", "cat"]], [["D", "N"]])
     decoder = model.decoder(["fix D at tokens /the/", "forbid D"], on_infeasible="relax")
-    found = model.decode([["the", "cat"], ["cat"]], decoder, given=given)
-    assert found.status.tolist() == ["relaxed", "optimal"]
+    result = model.decode([["the", "cat"], ["cat"]], decoder, given=given)
+    assert result.status.tolist() == ["relaxed", "optimal"]
     with pytest.raises(Infeasible) as caught:
         model.predict([["the", "cat"], ["cat"]], ["fix D at tokens /the/", "forbid D"], given=given)
     assert caught.value.sequence == 0 and len(caught.value.clash) == 2

@@ -93,9 +93,9 @@ def test_everything_known_and_class_weights_one_change_no_bit(seed: int) -> None
     rng = np.random.default_rng(seed)
     case = random_case(rng, 3, kind="seen")
     task = Task.of(case.encoded, case.y, (7, 3), "seen", bigram=True)
-    one, other = Objective(task, 0.1, 1), Objective(task, 0.1, 1, np.ones(3))
-    w = rng.normal(size=one.size)
-    (loss, gradient), (loss_too, gradient_too) = one(w), other(w)
+    item, other = Objective(task, 0.1, 1), Objective(task, 0.1, 1, np.ones(3))
+    w = rng.normal(size=item.size)
+    (loss, gradient), (loss_too, gradient_too) = item(w), other(w)
     assert loss == loss_too and gradient.tobytes() == gradient_too.tobytes()
 
 
@@ -143,7 +143,7 @@ def test_more_weight_finds_more_of_a_class(model: Any) -> None:
 
     def found(class_weight: Any) -> int:
         labels = copy.deepcopy(model).set_params(class_weight=class_weight).fit(X, y).predict(unseen)
-        return sum(label == "L1" for one in labels for label in one)
+        return sum(label == "L1" for item in labels for label in item)
 
     assert found({"L1": 8.0}) > found(None) > found({"L1": 0.1})
 

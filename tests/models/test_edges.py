@@ -104,12 +104,12 @@ def test_many_positions_are_added_up_without_loss(monkeypatch: pytest.MonkeyPatc
     """A long sequence, in single precision: expected counts of bigrams are those in double."""
     rng = np.random.default_rng(3)
     _, task = random_edges(rng, 9, sequences=4, longest=900)
-    found = {}
+    result = {}
     for single in (0, 1 << 40):
         monkeypatch.setattr(likelihood, "SINGLE", single)
         objective = Objective(task, 0.0, threads=1)
-        found[single] = objective(random_weights(np.random.default_rng(4), objective, 0.5))[1].copy()
-    np.testing.assert_allclose(found[0], found[1 << 40], atol=5e-3, rtol=1e-4)
+        result[single] = objective(random_weights(np.random.default_rng(4), objective, 0.5))[1].copy()
+    np.testing.assert_allclose(result[0], result[1 << 40], atol=5e-3, rtol=1e-4)
 
 
 # ---- learning -------------------------------------------------------------------------------------------------------
@@ -171,8 +171,8 @@ def test_updates_of_the_perceptron_are_scaled() -> None:
 def test_pairs_beside_a_gap_have_no_weights_of_their_own() -> None:
     X, y = [["a", "b", "c"], ["a", "b", "d"]], [["P", "Q", None], ["P", "Q", "P"]]
     model = CRF(features=TEMPLATES, c2=0.1).fit(X, y)
-    found = {(name, label) for name, label, _ in model.top_weights(100) if "|" in name}
-    assert found == {("label[-1]|word[0]=P|b", "Q"), ("label[-1]|word[0]=Q|d", "P")}
+    result = {(name, label) for name, label, _ in model.top_weights(100) if "|" in name}
+    assert result == {("label[-1]|word[0]=P|b", "Q"), ("label[-1]|word[0]=Q|d", "P")}
 
 
 def test_without_label_bigrams_of_their_own() -> None:
@@ -196,7 +196,7 @@ def test_weights_are_counted_and_named() -> None:
     top = {(name, label): weight for name, label, weight in model.top_weights(100)}
     assert top["label[-1]|word[0]=ON|turn", "OFF"] > 1 > -1 > min(top.values()) - 1
     assert dict(model.top_features("OFF", 3))["label[-1]|word[0]=ON|turn"] == top["label[-1]|word[0]=ON|turn", "OFF"]
-    assert all("|" not in one for before, after, _ in model.top_transitions(9) for one in (before, after))
+    assert all("|" not in item for before, after, _ in model.top_transitions(9) for item in (before, after))
     assert set(top) >= {("label[-1]|word[0]=OFF|stay", "OFF"), ("label[-1]=ON", "OFF"), ("word[0]=on", "ON")}
 
 
@@ -223,12 +223,12 @@ def test_strengths_are_chosen_and_scores_cross_fitted(tmp_path: Path) -> None:
     X, y = flips(24, 1, length=5)
     model = CRF(features=TEMPLATES, folds=2, iterations=10).fit(X[:16], y[:16])
     assert model.tuning_ is not None and model.tuning_.trials and model.cross_fit_ is not None
-    made = CRF(features=TEMPLATES, folds=3, c2=0.1).cross_fit(X, y)
-    made.save(tmp_path / "scores")
+    built = CRF(features=TEMPLATES, folds=3, c2=0.1).cross_fit(X, y)
+    built.save(tmp_path / "scores")
     again = CrossFit.load(tmp_path / "scores")
     decoder = model.decoder()
-    assert [decoder.decode(one).labels for one in again.lattices()] == y
-    for k, lattice in enumerate(made.lattices()):
+    assert [decoder.decode(lattice).labels for lattice in again.lattices()] == y
+    for k, lattice in enumerate(built.lattices()):
         other = again.lattice(k)
         assert lattice.pairwise is not None and lattice.pairwise.shape == (4, 2, 2)
         assert other.pairwise is not None and (other.pairwise == lattice.pairwise).all()
@@ -274,13 +274,13 @@ def test_decoding_under_rules_is_that_of_enumeration(model: CRF, engine: str) ->
     rules = [r.parse(rule) for rule in RULES]
     decoder = model.decoder(rules, engine=engine)
     decodings = model.decode(SEQUENCES, decoder, threads=1)
-    for words, found in zip(SEQUENCES, decodings, strict=True):
+    for words, decoding in zip(SEQUENCES, decodings, strict=True):
         lattice, best = model.lattice(words), -np.inf
         for path in itertools.product(range(3), repeat=len(words)):
             broken = [rule.violations(path, model.labels_) for rule in rules]
             if not any(broken[:2]):
                 best = max(best, lattice.score(np.array(path, dtype=np.int64)) - 1.5 * (broken[2] > 0))
-        assert found.optimal and found.score == pytest.approx(best, rel=1e-9, abs=1e-9)
+        assert decoding.optimal and decoding.score == pytest.approx(best, rel=1e-9, abs=1e-9)
         assert decoder.decode(lattice).score == pytest.approx(best, rel=1e-9, abs=1e-9)
 
 
@@ -294,7 +294,7 @@ def test_marginals_k_best_and_probabilities(model: CRF) -> None:
     assert decoder.probability(lattice).all == pytest.approx(p[allowed].sum())
     wanted = [[p[allowed & (paths[:, t] == y)].sum() / p[allowed].sum() for y in range(3)] for t in range(5)]
     np.testing.assert_allclose(decoder.marginals(lattice), wanted, atol=1e-9)
-    best = [one.score for one in decoder.k_best(lattice, 4)]
+    best = [labelling.score for labelling in decoder.k_best(lattice, 4)]
     np.testing.assert_allclose(best, np.sort(score[allowed])[::-1][:4], rtol=1e-9)
     assert "P" in str(decoder.explain(lattice)) or decoder.decode(lattice).score == pytest.approx(best[0])
 
@@ -306,7 +306,7 @@ def test_blocks_and_threads_change_nothing(model: CRF, monkeypatch: pytest.Monke
     monkeypatch.setattr(problem, "TABLES", 600)  # bytes: eight tokens
     for threads in (1, 2):
         parts = model.decode(X, model.decoder(rules), threads=threads)
-        assert parts.labels == whole.labels and [one.score for one in parts] == [one.score for one in whole]
+        assert parts.labels == whole.labels and [part.score for part in parts] == [part.score for part in whole]
     batch = model.lattices(X, threads=2)
     assert model.decoder(RULES).decode_batch(batch).labels == model.predict(X, RULES)
     assert model.decoder().decode_batch([batch[k] for k in range(len(batch))]).labels == model.predict(X)
@@ -351,9 +351,9 @@ def test_labels_elsewhere_are_no_templates(line: str) -> None:
 
 
 def test_templates_are_printed_as_they_are_read() -> None:
-    made = Templates.parse("word[0]\npos[0] label[-1]\nlabel[-1]\nlabel[-1] word[-1] pos[0]  # both")
-    assert str(made).splitlines() == ["word[0]", "label[-1] pos[0]", "label[-1] word[-1] pos[0]", "label[-1]"]
-    assert Templates.parse(str(made)) == made and made.columns == ("word", "pos")
+    built = Templates.parse("word[0]\npos[0] label[-1]\nlabel[-1]\nlabel[-1] word[-1] pos[0]  # both")
+    assert str(built).splitlines() == ["word[0]", "label[-1] pos[0]", "label[-1] word[-1] pos[0]", "label[-1]"]
+    assert Templates.parse(str(built)) == built and built.columns == ("word", "pos")
 
 
 def test_templates_of_labels_alone_are_not_enough() -> None:

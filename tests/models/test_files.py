@@ -92,14 +92,14 @@ def test_the_layout(tmp_path: Path) -> None:
     assert data[16:48] == hashlib.sha256(data[:16] + data[48 : 48 + length]).digest()
     assert (header["kind"], header["head"]) == ("crf", {"n": 1})
     start = (48 + length + 63) // 64 * 64
-    found = {}
+    result = {}
     for entry in header["arrays"]:
         at = start + entry["offset"]
         assert at % 64 == 0
         raw = data[at : at + entry["length"]]
         assert hashlib.sha256(raw).hexdigest() == entry["sha256"]
-        found[entry["name"]] = (raw, entry["dtype"], entry["shape"])
-    assert found == {
+        result[entry["name"]] = (raw, entry["dtype"], entry["shape"])
+    assert result == {
         "w": (np.array([0, 1, 2], "<f8").tobytes(), "float64", [3]),
         "e": (b"", "uint8", [0, 2]),
         "k": (b"\7\0\0\0", "int32", [1, 1]),
@@ -371,8 +371,8 @@ def test_killed_while_writing(tmp_path: Path) -> None:
         "os.fsync = lambda _: os.kill(os.getpid(), 9)\n"
         "files.save(sys.argv[1], 'x', {}, {'a': np.ones(9)})"
     )
-    found = os.environ | {"PYTHONPATH": str(Path(files.__file__).parents[2])}
-    done = subprocess.run([sys.executable, "-c", program, str(path)], env=found, check=False)
+    environment = os.environ | {"PYTHONPATH": str(Path(files.__file__).parents[2])}
+    done = subprocess.run([sys.executable, "-c", program, str(path)], env=environment, check=False)
     assert done.returncode == -9
     assert path.read_bytes() == data
     assert [p.name.endswith(".part") for p in tmp_path.iterdir() if p != path] == [True]

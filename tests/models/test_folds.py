@@ -28,13 +28,13 @@ MODELS: dict[str, Tagger] = {
 @pytest.mark.parametrize("name", MODELS)
 def test_each_fold_is_scored_by_a_model_of_the_others(name: str) -> None:
     X, y = noisy(24, 0)
-    found = MODELS[name].cross_fit(X, y, folds=3)
-    assert found.sequences.tolist() == list(range(24)) and set(found.fold.tolist()) == {0, 1, 2}
-    lattices = found.lattices()
+    result = MODELS[name].cross_fit(X, y, folds=3)
+    assert result.sequences.tolist() == list(range(24)) and set(result.fold.tolist()) == {0, 1, 2}
+    lattices = result.lattices()
     for fold in range(3):
-        inside = [k for k in range(24) if found.fold[k] != fold]
+        inside = [k for k in range(24) if result.fold[k] != fold]
         twin = type(MODELS[name])(**MODELS[name].get_params()).fit([X[k] for k in inside], [y[k] for k in inside])
-        for k in np.flatnonzero(found.fold == fold).tolist():
+        for k in np.flatnonzero(result.fold == fold).tolist():
             theirs = twin.lattice(X[k])
             assert np.allclose(lattices[k].unary, theirs.unary, atol=2e-4), k
             if theirs.pairwise is not None:
@@ -68,11 +68,11 @@ def test_parts_of_encoded_sequences(lengths: list[int], data: st.DataObject) -> 
 
 def test_a_file_of_scores(tmp_path: Path) -> None:
     X, y = noisy(24, 2)
-    found = MODELS["lbfgs"].cross_fit(X, y)
-    found.save(tmp_path / "scores")
+    result = MODELS["lbfgs"].cross_fit(X, y)
+    result.save(tmp_path / "scores")
     again = CrossFit.load(tmp_path / "scores")
-    assert again.identity == found.identity and again.labels == found.labels
-    assert np.array_equal(again.unary, found.unary) and np.array_equal(again.pairwise, found.pairwise)
+    assert again.identity == result.identity and again.labels == result.labels
+    assert np.array_equal(again.unary, result.unary) and np.array_equal(again.pairwise, result.pairwise)
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_labels_that_a_model_does_not_know() -> None:
     X, y = noisy(24, 3)
     model = CRF(features=WORD, c2=1, iterations=2).fit(X, y)
     with pytest.raises(LabelError, match="unknown label"):
-        model.cross_fit(X, [["C"] * len(one) for one in y])
+        model.cross_fit(X, [["C"] * len(item) for item in y])
     with pytest.raises(ModelError, match="invalid value of `folds`"):
         model.cross_fit(X, y, folds=1)
     with pytest.raises(ModelError, match="too few sequences"):
@@ -122,7 +122,7 @@ def test_labels_that_a_model_does_not_know() -> None:
 def test_what_a_model_has_seen() -> None:
     X, y = noisy(30, 5)
     X = [[*x, f"n{k}"] for k, x in enumerate(X)]  # all different
-    y = [[*one, "A"] for one in y]
+    y = [[*item, "A"] for item in y]
     model = CRF(features=WORD, c2=1, iterations=1).fit(X, y)
     assert model.share_seen(X) == 1.0 and model.share_seen([["never", "seen"]]) == 0.0
     assert model.share_seen([*X[:5], *([["never", str(k)] for k in range(5)])]) == 0.5
@@ -143,6 +143,6 @@ def test_a_sketch_tells_the_share_of_large_data() -> None:
 
 def test_fingerprints_tell_models_apart() -> None:
     X, y = noisy(24, 4)
-    one, same, other = (CRF(features=WORD, c2=c2, iterations=3, threads=1).fit(X, y) for c2 in (1, 1, 0.5))
-    assert one.fingerprint_ == same.fingerprint_ != other.fingerprint_
-    assert len(one.fingerprint_) == 16
+    item, same, other = (CRF(features=WORD, c2=c2, iterations=3, threads=1).fit(X, y) for c2 in (1, 1, 0.5))
+    assert item.fingerprint_ == same.fingerprint_ != other.fingerprint_
+    assert len(item.fingerprint_) == 16

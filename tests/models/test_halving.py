@@ -36,13 +36,13 @@ def test_rungs_grow_and_the_last_one_has_all_sequences(candidates: int, sequence
 def test_the_best_third_goes_on_and_the_best_of_the_last_rung_is_taken() -> None:
     seen: list[Candidate] = []
     with patch.object(halving, "FEWEST", 20):
-        found = search(model(), *TRAIN, GRID, measure="accuracy", watch=seen.append)
-    assert found.tried == tuple(seen) and found.rungs == (20, 60) and found.folds == 4
-    first, last = found.ranked(1), found.ranked(2)
+        result = search(model(), *TRAIN, GRID, measure="accuracy", watch=seen.append)
+    assert result.tried == tuple(seen) and result.rungs == (20, 60) and result.folds == 4
+    first, last = result.ranked(1), result.ranked(2)
     assert (len(first), len(last)) == (8, 3)
-    assert {str(one) for one in last} == {str(one) for one in first[:3]}
-    assert found.settings == last[0].settings
-    assert last[0].accuracy == max(one.accuracy for one in last)
+    assert {str(item) for item in last} == {str(item) for item in first[:3]}
+    assert result.settings == last[0].settings
+    assert last[0].accuracy == max(item.accuracy for item in last)
 
 
 def test_candidates_are_judged_as_regularisation_is() -> None:
@@ -50,8 +50,8 @@ def test_candidates_are_judged_as_regularisation_is() -> None:
     tuned = model().fit(*TRAIN).tuning_
     assert tuned is not None
     trial = tuned.trials[0]
-    (one,) = search(model(), *TRAIN, {"c2": [trial.c2]}).tried
-    assert (one.f1, one.accuracy, one.exact, one.quality, one.iterations) == (
+    (item,) = search(model(), *TRAIN, {"c2": [trial.c2]}).tried
+    assert (item.f1, item.accuracy, item.exact, item.quality, item.iterations) == (
         trial.f1,
         trial.accuracy,
         trial.exact,
@@ -61,16 +61,16 @@ def test_candidates_are_judged_as_regularisation_is() -> None:
 
 
 def test_on_a_development_set_a_candidate_is_what_fit_makes_of_it() -> None:
-    found = search(model(), *TRAIN, {"c2": [10.0, 0.1]}, dev=DEV)
-    assert (found.measure, found.folds) == ("f1", 0)
-    for one in found.tried:
-        alone = model(c2=one.settings["c2"]).fit(*TRAIN)
-        assert one.accuracy == pytest.approx(alone.score(*DEV))
+    result = search(model(), *TRAIN, {"c2": [10.0, 0.1]}, dev=DEV)
+    assert (result.measure, result.folds) == ("f1", 0)
+    for item in result.tried:
+        alone = model(c2=item.settings["c2"]).fit(*TRAIN)
+        assert item.accuracy == pytest.approx(alone.score(*DEV))
 
 
 def test_features_and_learners_can_be_searched() -> None:
-    found = search(model(), *TRAIN, {"features": ["pos", ["word[0]"]], "c2": [1.0]})
-    assert found.settings["features"] in ("pos", ["word[0]"])
+    result = search(model(), *TRAIN, {"features": ["pos", ["word[0]"]], "c2": [1.0]})
+    assert result.settings["features"] in ("pos", ["word[0]"])
     local = search(LocalTagger(features=["word[0]"], iterations=2), *TRAIN, {"margin": [0.0, 1.0]})
     assert set(local.settings) == {"margin"}
     ibt = CRF("ibt", features=WORD, rules=["at most 1 segment of X"], iterations=2)
@@ -81,18 +81,18 @@ def test_all_candidates_get_the_same_folds() -> None:
     """By the texts, not by the features: shapes alone are equal for many, and would be held out together."""
     words = ["Ann", "Bob", "Eve", "Dan", "Kim", "Lou", "cat", "dog", "cow"]
     X, y = [[word] for word in words], [["N" if word.istitle() else "O"] for word in words]
-    found = search(CRF(c2=0.1), X, y, {"features": [["word[0]"], ["shape[0]"]]})
-    assert found.settings == {"features": ["shape[0]"]} and found.ranked(1)[0].accuracy == 1.0
+    result = search(CRF(c2=0.1), X, y, {"features": [["word[0]"], ["shape[0]"]]})
+    assert result.settings == {"features": ["shape[0]"]} and result.ranked(1)[0].accuracy == 1.0
 
 
 def test_when_the_time_is_up_the_last_whole_rung_decides() -> None:
-    def stop(one: Candidate) -> None:
-        if one.rung == 2:
+    def stop(item: Candidate) -> None:
+        if item.rung == 2:
             raise halving.OutOfTime
 
     with patch.object(halving, "FEWEST", 20):
-        found = search(model(), *TRAIN, GRID, watch=stop)
-    assert found.why == "the time was up" and found.settings == found.ranked(1)[0].settings
+        result = search(model(), *TRAIN, GRID, watch=stop)
+    assert result.why == "the time was up" and result.settings == result.ranked(1)[0].settings
     with pytest.raises(ModelError, match="the time was up before anything was compared; got 0 seconds"):
         search(model(), *TRAIN, GRID, seconds=0)
 
@@ -127,24 +127,24 @@ def test_invalid_seconds_are_refused(seconds: Any) -> None:
 
 
 def test_the_result_as_a_table_a_picture_and_json(tmp_path: Path) -> None:
-    found = search(model(), *names(30, 1), GRID)
-    told = json.loads(json.dumps(found.to_dict()))
-    assert told["settings"] == found.settings and len(told["tried"]) == len(found.tried)
-    lines = found.lines()
+    result = search(model(), *names(30, 1), GRID)
+    document = json.loads(json.dumps(result.to_dict()))
+    assert document["settings"] == result.settings and len(document["tried"]) == len(result.tried)
+    lines = result.lines()
     assert lines[0].split()[:4] == ["rung", "sequences", "c2", "cutoff"]
     assert lines[-1].startswith("best by F1 on 4 folds: c2=")
     pytest.importorskip("matplotlib")
     for name in ("s.svg", "s.png"):
-        found.plot(tmp_path / name)
+        result.plot(tmp_path / name)
         assert (tmp_path / name).stat().st_size > 1000
     with pytest.raises(FileError, match="cannot draw"):
-        found.plot(tmp_path / "s.doc")
+        result.plot(tmp_path / "s.doc")
 
 
 def test_without_matplotlib_the_error_says_what_to_install(tmp_path: Path) -> None:
-    found = search(model(), *TRAIN, {"c2": [1.0]})
+    result = search(model(), *TRAIN, {"c2": [1.0]})
     with (
         patch.dict("sys.modules", {"matplotlib.figure": None}),
         pytest.raises(MissingExtra, match=r"bridle-nlp\[plot\]"),
     ):
-        found.plot(tmp_path / "s.svg")
+        result.plot(tmp_path / "s.svg")

@@ -113,9 +113,9 @@ def test_l1_against_a_proximal_gradient(c1: float) -> None:
     for _ in range(5_000):
         w -= rate * evaluate(w)[1]
         w = np.sign(w) * np.maximum(np.abs(w) - rate * c1, 0)
-    found = fit(evaluate, 30, c1).w
-    np.testing.assert_allclose(found, w, atol=1e-4)
-    assert np.array_equal(found == 0, w == 0) and 0 < np.count_nonzero(w) < 30
+    result = fit(evaluate, 30, c1).w
+    np.testing.assert_allclose(result, w, atol=1e-4)
+    assert np.array_equal(result == 0, w == 0) and 0 < np.count_nonzero(w) < 30
 
 
 def test_a_large_l1_weight_keeps_all_weights_at_zero() -> None:
@@ -194,10 +194,10 @@ def test_a_tiny_gain_is_not_enough() -> None:
 
 
 @pytest.mark.parametrize("best, found", [(0.3, 0.3), (0.1, 0.1), (30.0, 5.0)])
-def test_cubic_interpolation_is_exact_on_parabolas(best: float, found: float) -> None:
+def test_cubic_interpolation_is_exact_on_parabolas(best: float, result: float) -> None:
     """The first trial is at 1, the second at the best point, but at most at 5."""
     optimiser = Lbfgs(lambda w: (float((w - best) @ (w - best)), 2 * (w - best)), np.zeros(1))
-    assert optimiser.step() and (optimiser.evaluations, optimiser.w[0]) == (3, pytest.approx(found))
+    assert optimiser.step() and (optimiser.evaluations, optimiser.w[0]) == (3, pytest.approx(result))
 
 
 def test_a_wall_beyond_the_best_point() -> None:

@@ -95,8 +95,8 @@ def test_bigrams_beside_a_gap_can_be_learned() -> None:
 @pytest.mark.parametrize("gap", [None, math.nan, np.nan])
 def test_all_ways_to_say_missing(gap: Any) -> None:
     X, y = noisy(np.random.default_rng(0), 100, 0.0)
-    ours = CRF(c2=0.1).fit(X, [[None if t == 1 else label for t, label in enumerate(one)] for one in y])
-    theirs = CRF(c2=0.1).fit(X, [[gap if t == 1 else label for t, label in enumerate(one)] for one in y])
+    ours = CRF(c2=0.1).fit(X, [[None if t == 1 else label for t, label in enumerate(item)] for item in y])
+    theirs = CRF(c2=0.1).fit(X, [[gap if t == 1 else label for t, label in enumerate(item)] for item in y])
     assert ours.fingerprint_ == theirs.fingerprint_
 
 
@@ -166,17 +166,17 @@ def test_rules_are_learned_from_labels_that_are_all_known(learn: Any) -> None:
 
 def test_gaps_are_not_counted() -> None:
     gold: Y = [["B-X", None, "I-X", "O"], [None, "B-Y"], [None]]
-    found = score(gold, [["B-X", "O", "I-X", "B-X"], ["O", "O"], ["O"]])
-    assert (found.tokens, found.missing_tokens, found.correct_tokens, found.exact_sequences, found.sequences) == (
+    result = score(gold, [["B-X", "O", "I-X", "B-X"], ["O", "O"], ["O"]])
+    assert (result.tokens, result.missing_tokens, result.correct_tokens, result.exact_sequences, result.sequences) == (
         4,
         3,
         2,
         0,
         2,
     )
-    assert found.by_type["X"].to_dict()["correct"] == 2  # of each side of the gap
-    assert found.lines()[-1] == "not counted: 3 tokens without a gold label"
-    assert found.to_dict()["missing_tokens"] == 3
+    assert result.by_type["X"].to_dict()["correct"] == 2  # of each side of the gap
+    assert result.lines()[-1] == "not counted: 3 tokens without a gold label"
+    assert result.to_dict()["missing_tokens"] == 3
     assert token_accuracy([["A", math.nan]], [["A", "B"]]) == 1.0
     assert segment_f1([["B-X", None]], [["B-X", "I-X"]]) == 1.0
 
@@ -274,12 +274,12 @@ def data(tmp_path: Path) -> Path:
 
 def test_train_reports_missing_labels(run: Cli, data: Path, tmp_path: Path) -> None:
     model = tmp_path / "m.bridle"
-    told = run.ok("train", data, "-o", model, "--features", "word[0]").stderr
-    assert "3 of 10 tokens have no label (? or null); training uses the others; 1 sequences have no label" in told
+    stderr = run.ok("train", data, "-o", model, "--features", "word[0]").stderr
+    assert "3 of 10 tokens have no label (? or null); training uses the others; 1 sequences have no label" in stderr
     assert bridle.load(model).labels_.names == ("D", "J", "N")
     assert json.loads((tmp_path / "m.bridle.json").read_text())["data"]["missing_labels"] == 3
-    found = run.stdout("eval", data, "--model", model)
-    assert found.startswith("processed 7 tokens") and "not counted: 3 tokens without a gold label" in found
+    result = run.stdout("eval", data, "--model", model)
+    assert result.startswith("processed 7 tokens") and "not counted: 3 tokens without a gold label" in result
     tagged = run.stdout("tag", model, data)
     assert "old\t?\t" in tagged
     (tmp_path / "tagged.txt").write_text(tagged)
@@ -287,24 +287,24 @@ def test_train_reports_missing_labels(run: Cli, data: Path, tmp_path: Path) -> N
 
 
 def test_a_label_that_is_called_so(run: Cli, data: Path, tmp_path: Path) -> None:
-    told = run.ok("train", data, "-o", tmp_path / "m", "--features", "word[0]", "--option", "missing=none").stderr
-    assert "no label" not in told and bridle.load(tmp_path / "m").labels_.names == ("?", "D", "J", "N")
+    stderr = run.ok("train", data, "-o", tmp_path / "m", "--features", "word[0]", "--option", "missing=none").stderr
+    assert "no label" not in stderr and bridle.load(tmp_path / "m").labels_.names == ("?", "D", "J", "N")
     run.ok("train", data, "-o", tmp_path / "m", "--features", "word[0]", "--option", "missing=N")
     assert bridle.load(tmp_path / "m").labels_.names == ("?", "D", "J")
 
 
 def test_rules_come_from_whole_sequences(run: Cli, data: Path, tmp_path: Path) -> None:
-    told = run("learn", data, "-o", tmp_path / "x.rules", "--min-support", 1)
-    assert "left out 2 sequences with missing labels" in told.stderr
+    completed = run("learn", data, "-o", tmp_path / "x.rules", "--min-support", 1)
+    assert "left out 2 sequences with missing labels" in completed.stderr
 
 
 def test_labels_of_sequences_that_are_left_out_are_known(run: Cli, tmp_path: Path) -> None:
     (tmp_path / "x.rules").write_text("at most 1 token of PER\n")
     gaps = "Ann PER\nleft ?\n\n" * 2
     (tmp_path / "x.txt").write_text(gaps + "it O\nrains O\n")
-    told = run("rules", "test", tmp_path / "x.rules", tmp_path / "x.txt", "--format", "conll")
-    assert told.exit_code == 0, told.output
-    assert "2 of 3 sequences have missing labels, and only the other 1 are used" in " ".join(told.stderr.split())
+    completed = run("rules", "test", tmp_path / "x.rules", tmp_path / "x.txt", "--format", "conll")
+    assert completed.exit_code == 0, completed.output
+    assert "2 of 3 sequences have missing labels, and only the other 1 are used" in " ".join(completed.stderr.split())
     (tmp_path / "x.txt").write_text(gaps + "it O\nrains O\n\n" * 2)
     assert "are used" not in run.ok("rules", "test", tmp_path / "x.rules", tmp_path / "x.txt").stderr
 
@@ -322,5 +322,5 @@ def test_class_weights(run: Cli, data: Path, tmp_path: Path) -> None:
         ("J=nan", "not positive; got nan"),
         ("K=2", "names a label that the training data does not have; got 'K'"),
     ):
-        told = run.ok("train", data, "-o", model, "--features", "word[0]", "--class-weight", asked, code=2).stderr
-        assert message in " ".join(told.split())
+        stderr = run.ok("train", data, "-o", model, "--features", "word[0]", "--class-weight", asked, code=2).stderr
+        assert message in " ".join(stderr.split())

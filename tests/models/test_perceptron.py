@@ -63,7 +63,7 @@ class Slow:
             (unary[range(len(p)), p].sum() + sum(pair[i, j] for i, j in itertools.pairwise(p)), p)
             for p in (list(reversed(q)) for q in itertools.product(range(m), repeat=high - low))
         ]
-        return np.array(max(scored, key=lambda one: one[0])[1], dtype=np.int64)
+        return np.array(max(scored, key=lambda item: item[0])[1], dtype=np.int64)
 
     def token(self, t: int, winnow: bool, margin: float, rate: float) -> tuple[int, int]:
         """(wrong, updated)"""
@@ -89,8 +89,8 @@ def _slow(case: Case, learner: Any) -> Slow:
 def _same(learner: Any, slow: Slow) -> None:
     np.testing.assert_allclose(learner._w, slow.w, rtol=1e-10, atol=1e-10)
     mean, mean_pair = slow.mean
-    found, found_pair, _ = learner.weights()
-    np.testing.assert_allclose(found, mean, rtol=1e-10, atol=1e-10)
+    result, found_pair, _ = learner.weights()
+    np.testing.assert_allclose(result, mean, rtol=1e-10, atol=1e-10)
     assert (found_pair is None) == (slow.pair_free is None)
     if found_pair is not None:
         np.testing.assert_allclose(found_pair, mean_pair, rtol=1e-10, atol=1e-10)
@@ -108,9 +108,9 @@ def test_structured_perceptron_step_by_step() -> None:
             wrong = 0
             for b in learner._order(len(case.encoded)).tolist():
                 guess = slow.best(*case.parts[b]).astype(np.int32)
-                found = again._native.perceptron_update(learner._task.joined, b, guess)
-                assert found == slow.sequence(b)
-                wrong += found
+                result = again._native.perceptron_update(learner._task.joined, b, guess)
+                assert result == slow.sequence(b)
+                wrong += result
             assert learner.step() == pytest.approx(wrong / max(case.encoded.n_tokens, 1))
             assert (learner.finished is not None) == (wrong == 0)
             _same(learner, slow)
@@ -135,9 +135,9 @@ class SlowUnderRules(Perceptron):
         low, high = self._task.encoded.offsets[b : b + 2].tolist()
         unary = np.empty((high - low, self._task.m))
         self._task.joined.score(low, self._w, unary)
-        found = self.by.decode(Lattice(unary, self._pair), None if self.its is None else self.its[b])
-        self.statuses.add(found.status)
-        return self._native.perceptron_update(self._task.joined, b, np.array(found.ids, dtype=np.int32))
+        result = self.by.decode(Lattice(unary, self._pair), None if self.its is None else self.its[b])
+        self.statuses.add(result.status)
+        return self._native.perceptron_update(self._task.joined, b, np.array(result.ids, dtype=np.int32))
 
 
 def identical(a: Perceptron, b: Perceptron) -> None:
@@ -229,12 +229,12 @@ def test_training_under_masks_alone() -> None:
 def test_training_under_rules_goes_on_from_a_state() -> None:
     for rng in seeds(10, 12):
         task, decoder, given = ruled(rng, ["AtMost", "AtLeast", "SameLabel"])
-        made = [Perceptron(task, average="averaged", seed=1, decoder=decoder, given=given) for _ in range(2)]
-        made[0].step()
-        made[1].restore({name: array.copy() for name, array in made[0].state().items()})
-        for learner in made:
+        built = [Perceptron(task, average="averaged", seed=1, decoder=decoder, given=given) for _ in range(2)]
+        built[0].step()
+        built[1].restore({name: array.copy() for name, array in built[0].state().items()})
+        for learner in built:
             learner.step()
-        identical(*made)
+        identical(*built)
 
 
 def test_errors_of_training_under_rules_name_the_sequence() -> None:

@@ -146,15 +146,15 @@ def own_checks() -> Iterator[Any]:
     for model in (RowsCRF(c2=0.1, iterations=10), RowsLocalTagger(iterations=5)):
         with pytest.warns(UserWarning, match=r"does not inherit from .*BaseEstimator"):
             checks = list(estimator_checks.estimator_checks_generator(model))
-        for k, (made, check) in enumerate(checks):
+        for k, (built, check) in enumerate(checks):
             if name_of(check) in ALSO or name_of(check) not in {**NOT, **HERE}:
-                yield pytest.param(made, check, id=f"{type(model).__name__}-{name_of(check)}-{k}")
+                yield pytest.param(built, check, id=f"{type(model).__name__}-{name_of(check)}-{k}")
 
 
 def test_every_check_is_run_or_done_here_or_has_its_reason() -> None:
     module = vars(estimator_checks)
-    found = {name for name, part in module.items() if name.startswith("check_") and inspect.isfunction(part)}
-    own = {name for name in found if module[name].__module__ == estimator_checks.__name__}
+    result = {name for name, part in module.items() if name.startswith("check_") and inspect.isfunction(part)}
+    own = {name for name in result if module[name].__module__ == estimator_checks.__name__}
     run = {name_of(param.values[1]) for param in own_checks()}
     assert not set(NOT) & set(HERE)
     assert own - set(NOT) - set(HERE) - run == set(), "a new check: run it, do it here, or say why not"
@@ -170,7 +170,7 @@ def test_tags_for_scikit_learn() -> None:
 @pytest.mark.filterwarnings("ignore:Can't test estimator", "ignore:Estimator .* does not inherit")
 @pytest.mark.parametrize("model", [CRF(), LocalTagger()], ids=str)
 def test_check_estimator(model: Tagger) -> None:
-    assert [found["status"] for found in estimator_checks.check_estimator(model)] == ["passed"]
+    assert [result["status"] for result in estimator_checks.check_estimator(model)] == ["passed"]
 
 
 # ---- the same on sequences ------------------------------------------------------------------------------------------
@@ -220,9 +220,9 @@ def check_classifiers_train(model: Any) -> None:
 
 @here
 def check_classifiers_predictions(model: Any) -> None:
-    found = model.fit(X, Y).predict([*X, ["unknown"], []])
-    assert [len(labels) for labels in found] == [3, 2, 5, 1, 1, 0]
-    assert {label for labels in found for label in labels} <= set(model.classes_)
+    result = model.fit(X, Y).predict([*X, ["unknown"], []])
+    assert [len(labels) for labels in result] == [3, 2, 5, 1, 1, 0]
+    assert {label for labels in result for label in labels} <= set(model.classes_)
 
 
 @here
@@ -370,9 +370,9 @@ def test_cross_validation(data: Any) -> None:
         "segments": make_scorer(segment_f1, scheme=None),
         "sequences": make_scorer(sequence_accuracy),
     }
-    found = cross_validate(CRF(**FAST), *data, cv=4, scoring=measures)
-    assert found["test_tokens"] == pytest.approx(scores)
-    assert (found["test_sequences"] < found["test_tokens"]).all()
+    result = cross_validate(CRF(**FAST), *data, cv=4, scoring=measures)
+    assert result["test_tokens"] == pytest.approx(scores)
+    assert (result["test_sequences"] < result["test_tokens"]).all()
 
 
 @pytest.mark.parametrize("equal", [False, True], ids=["ragged", "of one length"])
@@ -451,8 +451,8 @@ def test_values_for_rules_go_through() -> None:
     alone = clone(VERB).fit(X, Y, given=GIVEN)
     model = Pipeline([("model", clone(VERB))]).fit(X, Y, model__given=GIVEN)
     assert model.named_steps["model"].fingerprint_ == alone.fingerprint_
-    found = GridSearchCV(VERB, {"iterations": [1, 3]}, cv=2, error_score="raise").fit(X * 4, Y * 4, given=GIVEN * 4)
-    assert found.best_score_ == 1.0
+    fitted = GridSearchCV(VERB, {"iterations": [1, 3]}, cv=2, error_score="raise").fit(X * 4, Y * 4, given=GIVEN * 4)
+    assert fitted.best_score_ == 1.0
 
 
 def test_metadata_routing() -> None:

@@ -38,11 +38,11 @@ def arrays(model: Tagger) -> dict[str, list[Any]]:
     return {name: array.tolist() for name, array in (model.linear_.arrays() | model.features_.arrays()).items()}
 
 
-def same(one: Tagger, other: Tagger) -> None:
+def same(item: Tagger, other: Tagger) -> None:
     """To the bit."""
-    assert arrays(one) == arrays(other)
-    assert one.progress_ == other.progress_
-    assert one.labels_ == other.labels_
+    assert arrays(item) == arrays(other)
+    assert item.progress_ == other.progress_
+    assert item.labels_ == other.labels_
 
 
 def stop_at(iteration: int) -> Callable[[Step], None]:
@@ -254,13 +254,13 @@ def test_another_process_finds_the_same(tmp_path: Path) -> None:
         check=True,
         env=os.environ | {"PYTHONPATH": source},
     )
-    found = json.loads(answer.stdout)
+    document = json.loads(answer.stdout)
     for k, (model, X) in enumerate(models.values()):
         batch = model.lattices(X)
         parts = batch.unary.tobytes() + (b"" if batch.pairwise is None else batch.pairwise.tobytes())
         rules = [r.at_most(1, of=model.labels_.names[0])]
         wanted = [hashlib.sha256(parts).hexdigest(), model.predict(X), model.predict(X, rules=rules)]
-        assert found[2 * k] == found[2 * k + 1] == wanted
+        assert document[2 * k] == document[2 * k + 1] == wanted
 
 
 def test_what_a_file_keeps(tmp_path: Path) -> None:
@@ -299,10 +299,10 @@ def test_a_full_disk_leaves_what_was_there(tmp_path: Path, monkeypatch: pytest.M
 
 @pytest.mark.parametrize("name", MODELS)
 def test_the_same_seed_gives_the_same_model(name: str) -> None:
-    one = MODELS[name](iterations=3, seed=1, threads=2).fit(*DATA)
-    same(MODELS[name](iterations=3, seed=1, threads=2).fit(*DATA), one)
+    model = MODELS[name](iterations=3, seed=1, threads=2).fit(*DATA)
+    same(MODELS[name](iterations=3, seed=1, threads=2).fit(*DATA), model)
     other = MODELS[name](iterations=3, seed=2, threads=2).fit(*DATA)
-    assert (arrays(other) == arrays(one)) == name.startswith("lbfgs"), "the order of the examples depends on the seed"
+    assert (arrays(other) == arrays(model)) == name.startswith("lbfgs"), "the order of the examples depends on the seed"
 
 
 def test_the_number_of_threads_does_not_matter() -> None:

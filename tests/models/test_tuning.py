@@ -32,8 +32,8 @@ def noisy(count: int, seed: int, noise: float = 0.25) -> Data:
 def test_the_best_trial_is_taken() -> None:
     seen: list[Trial] = []
     model = CRF(features=WORD, threads=1).fit(*noisy(60, 0), watch_tuning=seen.append)
-    found = model.tuning_
-    assert found is not None and found.trials == tuple(seen)
+    result = model.tuning_
+    assert result is not None and result.trials == tuple(seen)
     best = max(seen, key=lambda trial: trial.quality)
     assert best.quality == next(t.quality for t in seen if (t.c1, t.c2) == (model.c1_, model.c2_))
     assert [t.c2 for t in seen if t.c1 == 0] == list(tuning.C2_PATH[: sum(t.c1 == 0 for t in seen)])
@@ -154,6 +154,6 @@ def test_ctrl_c_while_settings_are_chosen() -> None:
 def test_cross_fitted_scores_come_with_the_choice() -> None:
     X, y = noisy(40, 10)
     model = CRF(features=WORD, threads=1).fit(X, y)
-    made = model.cross_fit_
-    assert isinstance(made, CrossFit) and made.identity == model.cross_fit_identity(X, y)
-    assert made.identity != model.cross_fit_identity(X[:-1], y[:-1])
+    built = model.cross_fit_
+    assert isinstance(built, CrossFit) and built.identity == model.cross_fit_identity(X, y)
+    assert built.identity != model.cross_fit_identity(X[:-1], y[:-1])

@@ -31,10 +31,10 @@ def test_top_features_are_the_largest_weights(model: Tagger) -> None:
         weights = {names[layout.attribute[s]]: float(model.linear_.weights[s]) for s in slots.tolist()}
         for sign, direction in ((1, "for"), (-1, "against")):
             wanted = sorted((sign * w for w in weights.values() if sign * w > 0), reverse=True)
-            found = model.top_features(label, 1000, direction=direction)  # type: ignore[arg-type]
-            assert [sign * w for _, w in found] == wanted
-            assert all(weights[name] == w for name, w in found)
-            assert model.top_features(label, 2, direction=direction) == found[:2]  # type: ignore[arg-type]
+            result = model.top_features(label, 1000, direction=direction)  # type: ignore[arg-type]
+            assert [sign * w for _, w in result] == wanted
+            assert all(weights[name] == w for name, w in result)
+            assert model.top_features(label, 2, direction=direction) == result[:2]  # type: ignore[arg-type]
 
 
 def test_top_transitions_are_the_largest_weights(model: Tagger) -> None:
@@ -43,9 +43,9 @@ def test_top_transitions_are_the_largest_weights(model: Tagger) -> None:
         assert model.top_transitions() == []
         return
     for sign, direction in ((1, "for"), (-1, "against")):
-        found = model.top_transitions(100, direction=direction)  # type: ignore[arg-type]
-        assert [sign * w for *_, w in found] == sorted((sign * pairwise[sign * pairwise > 0]).tolist(), reverse=True)
-        assert all(pairwise[model.labels_.id(a), model.labels_.id(b)] == w for a, b, w in found)
+        result = model.top_transitions(100, direction=direction)  # type: ignore[arg-type]
+        assert [sign * w for *_, w in result] == sorted((sign * pairwise[sign * pairwise > 0]).tolist(), reverse=True)
+        assert all(pairwise[model.labels_.id(a), model.labels_.id(b)] == w for a, b, w in result)
 
 
 def test_some_attributes_have_the_names_that_they_have_among_all(model: Tagger) -> None:

@@ -18,16 +18,16 @@ PAIRS = st.lists(st.lists(st.tuples(LABELS, LABELS), max_size=8), min_size=1, ma
 
 def segments(labels: list[str]) -> list[tuple[int, int, str]]:
     """As conlleval cuts them, in plain words."""
-    found = list[tuple[int, int, str]]()
+    result = list[tuple[int, int, str]]()
     for t, label in enumerate(labels):
         tag, _, kind = label.partition("-")
         if tag == "O":
             continue
         if tag == "I" and t and labels[t - 1].partition("-")[2] == kind:
-            found[-1] = (found[-1][0], t + 1, kind)
+            result[-1] = (result[-1][0], t + 1, kind)
         else:
-            found.append((t, t + 1, kind))
-    return found
+            result.append((t, t + 1, kind))
+    return result
 
 
 def plain(gold: list[str], guessed: list[str]) -> Counter[str]:
@@ -53,14 +53,14 @@ def test_errors_are_those_of_the_definition(pairs: list[list[tuple[str, str]]], 
     gold, guessed = ([[pair[k] for pair in sequence] for sequence in pairs] for k in (0, 1))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(scoring, "_AT_ONCE", at_once)
-        found = score(gold, guessed, "BIO")
+        result = score(gold, guessed, "BIO")
     wanted = sum((plain(a, b) for a, b in zip(gold, guessed, strict=True)), Counter[str]())
-    assert found.segment_errors == SegmentErrors(**wanted)
-    errors = found.segment_errors
-    assert found.segments.gold == found.segments.correct + sum(errors.to_dict().values()) - errors.spurious
+    assert result.segment_errors == SegmentErrors(**wanted)
+    errors = result.segment_errors
+    assert result.segments.gold == result.segments.correct + sum(errors.to_dict().values()) - errors.spurious
     table = Counter((a, b) for sequence in pairs for a, b in sequence)
-    assert {(a, b): n for a, row in found.confusion.items() for b, n in row.items()} == table
-    assert sum(n for *_, n in found.confusions()) == found.tokens - found.correct_tokens
+    assert {(a, b): n for a, row in result.confusion.items() for b, n in row.items()} == table
+    assert sum(n for *_, n in result.confusions()) == result.tokens - result.correct_tokens
 
 
 def test_tables() -> None:
@@ -71,6 +71,6 @@ def test_tables() -> None:
 
 
 def test_a_sequence_without_an_answer_spoils_no_scheme() -> None:
-    found = score([["B-A", "I-A"], ["B-A", "O"]], [["_", "_"], ["B-A", "O"]])
-    assert found.scheme == "prefixes" and found.segments.guessed == 1 and found.segment_errors.missed == 1
-    assert found.correct_tokens == 2 and scheme_of(["B-A", "I-A"]) == "BIO"
+    result = score([["B-A", "I-A"], ["B-A", "O"]], [["_", "_"], ["B-A", "O"]])
+    assert result.scheme == "prefixes" and result.segments.guessed == 1 and result.segment_errors.missed == 1
+    assert result.correct_tokens == 2 and scheme_of(["B-A", "I-A"]) == "BIO"

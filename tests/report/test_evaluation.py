@@ -12,15 +12,15 @@ NASTY = "<script>alert(1)</script>\x1b[31m\"'&"
 
 
 def wrong(tokens: list[str], gold: list[str | None], guessed: list[str]) -> WrongSequence:
-    found = WrongSequence.of("x:1", tokens, gold, guessed)
-    assert found is not None
-    return found
+    result = WrongSequence.of("x:1", tokens, gold, guessed)
+    assert result is not None
+    return result
 
 
 def test_what_users_wrote_is_escaped() -> None:
     scores = score([["A", NASTY]], [[NASTY, NASTY]])
-    one = wrong(["a", NASTY], ["A", NASTY], [NASTY, NASTY])
-    page = Evaluation(scores, [one], [RuleCount(NASTY, 1, 2)]).page(NASTY, NASTY).html()
+    item = wrong(["a", NASTY], ["A", NASTY], [NASTY, NASTY])
+    page = Evaluation(scores, [item], [RuleCount(NASTY, 1, 2)]).page(NASTY, NASTY).html()
     assert "<script" not in page and "\x1b" not in page and "&lt;script&gt;" in page
     Balance().feed(page)
     assert not re.search(r"(src|href)=", page)
@@ -35,22 +35,22 @@ def test_the_matrix_says_in_words_what_it_shows() -> None:
 
 def test_large_tables_are_cut_and_say_so() -> None:
     gold = [[f"L{k:02}" for k in range(60)]]
-    found = Evaluation(score(gold, [gold[0][1:] + gold[0][:1]]))
-    lines = list(found.lines())
+    result = Evaluation(score(gold, [gold[0][1:] + gold[0][:1]]))
+    lines = list(result.lines())
     assert "and 30 more labels" in lines and "and 50 more confusions" in lines
-    assert len(list(found.lines(labels=None))) == len(lines) + 29
-    assert "Only the 40 labels" in found.page("x").html()
+    assert len(list(result.lines(labels=None))) == len(lines) + 29
+    assert "Only the 40 labels" in result.page("x").html()
 
 
 def test_long_sequences_show_what_is_around() -> None:
     tokens = [f"t{k}" for k in range(100)]
     gold: list[str | None] = ["O"] * 100
-    one = wrong(tokens, gold, ["O"] * 50 + ["X"] + ["O"] * 49)
-    scores = score([["O"] * 100], [list(one.guessed)])
-    lines = list(Evaluation(scores, [one]).lines())
+    item = wrong(tokens, gold, ["O"] * 50 + ["X"] + ["O"] * 49)
+    scores = score([["O"] * 100], [list(item.guessed)])
+    lines = list(Evaluation(scores, [item]).lines())
     assert "x:1: 1 of 100 labels wrong" in lines and "  t50    O     X          <" in lines
     assert not any(line.startswith("  t47") for line in lines) and "  ..." in lines
-    assert "t50" in (page := Evaluation(scores, [one]).page("x").html()) and ">t9<" not in page
+    assert "t50" in (page := Evaluation(scores, [item]).page("x").html()) and ">t9<" not in page
 
 
 def test_labels_that_are_not_known_are_not_wrong() -> None:
@@ -59,7 +59,7 @@ def test_labels_that_are_not_known_are_not_wrong() -> None:
 
 
 def test_json_has_everything() -> None:
-    one = wrong(["a"], ["A"], ["B"])
-    found = Evaluation(score([["A"]], [["B"]]), [one], [RuleCount("present A", 0, 1)], 0).to_dict()
-    assert found["confusion"] == {"A": {"B": 1}} and found["rules"][0]["predicted"] == 1
-    assert found["wrong"] == [{"sequence": "x:1", "tokens": ["a"], "gold": ["A"], "predicted": ["B"]}]
+    item = wrong(["a"], ["A"], ["B"])
+    result = Evaluation(score([["A"]], [["B"]]), [item], [RuleCount("present A", 0, 1)], 0).to_dict()
+    assert result["confusion"] == {"A": {"B": 1}} and result["rules"][0]["predicted"] == 1
+    assert result["wrong"] == [{"sequence": "x:1", "tokens": ["a"], "gold": ["A"], "predicted": ["B"]}]

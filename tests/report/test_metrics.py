@@ -119,7 +119,7 @@ def conlleval(pairs: list[Pair]) -> list[str]:
     ]
     if token_counter > 0:
         text.append("accuracy: %6.2f%%; " % (100 * correct_tags / token_counter) + percent(*totals))
-    for i in sorted({k for found in (found_correct, found_guessed) for k, n in found.items() if n}):
+    for i in sorted({k for result in (found_correct, found_guessed) for k, n in result.items() if n}):
         numbers = percent(correct_chunk[i], found_guessed[i], found_correct[i])
         text.append("%17s: %s  %d" % (i, numbers, found_guessed[i]))  # noqa: UP031
     return text
@@ -129,8 +129,8 @@ def pairs_of(names: str) -> st.SearchStrategy[list[Pair]]:
     """A few sequences, the guess mostly near gold, so that segments are correct often enough."""
     label = st.sampled_from(names.split())
     token = st.tuples(label, st.one_of(st.none(), st.none(), label)).map(lambda p: (p[0], p[1] or p[0]))
-    one = st.lists(token, max_size=8).map(lambda ts: ([a for a, _ in ts], [b for _, b in ts]))
-    return st.lists(one, max_size=5)
+    item = st.lists(token, max_size=8).map(lambda ts: ([a for a, _ in ts], [b for _, b in ts]))
+    return st.lists(item, max_size=5)
 
 
 def scored(pairs: list[Pair], scheme: str | None = "auto") -> Scores:
@@ -266,8 +266,8 @@ def test_segments_are_those_of_labels() -> None:
         wanted = Counter[tuple[str, str]]()
         for gold_names, guess_names in pairs:
             a, b = (set(labels.segments(side)) for side in (gold_names, guess_names))
-            for what, found in (("correct", a & b), ("guessed", b), ("gold", a)):
-                wanted.update((what, segment.type) for segment in found)
+            for what, results in (("correct", a & b), ("guessed", b), ("gold", a)):
+                wanted.update((what, segment.type) for segment in results)
         result = scored(pairs, labels.scheme)
         got = Counter[tuple[str, str]]()
         for kind, counts in result.by_type.items():
@@ -286,9 +286,9 @@ def test_chunks_change_nothing(pairs: list[Pair], at_once: int) -> None:
 
 @given(pairs_of("O B-X I-X A"))
 def test_gold_and_guess_change_places(pairs: list[Pair]) -> None:
-    one, other = scored(pairs), scored([(b, a) for a, b in pairs])
-    assert (one.accuracy, one.exact, one.segments.f1) == (other.accuracy, other.exact, other.segments.f1)
-    assert one.segments.precision == other.segments.recall
+    item, other = scored(pairs), scored([(b, a) for a, b in pairs])
+    assert (item.accuracy, item.exact, item.segments.f1) == (other.accuracy, other.exact, other.segments.f1)
+    assert item.segments.precision == other.segments.recall
 
 
 @given(pairs_of("O B-X I-X B-Y"))

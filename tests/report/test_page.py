@@ -75,9 +75,9 @@ def test_an_empty_table_is_a_table() -> None:
 
 
 def test_colours() -> None:
-    made = fills(Labels(["O", "B-A", "I-A", "B-B", "E-B"], scheme="BIOES"))
-    assert made["O"] == OUTSIDE
-    assert made["B-A"] == made["I-A"] != made["B-B"] == made["E-B"]
+    built = fills(Labels(["O", "B-A", "I-A", "B-B", "E-B"], scheme="BIOES"))
+    assert built["O"] == OUTSIDE
+    assert built["B-A"] == built["I-A"] != built["B-B"] == built["E-B"]
     plain = fills(Labels(["O", "E-MAIL", "MAIL", "S-BAHN", "BAHN", "I-X", "X"], scheme="IO"))
     assert len({plain[name] for name in ("E-MAIL", "MAIL", "S-BAHN", "BAHN")}) == 4 and plain["I-X"] == plain["X"]
     assert len(set(fills(["O", "B-A", "I-A"]).values())) == 3

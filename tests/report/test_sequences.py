@@ -45,9 +45,9 @@ def test_counts_add_up_to_those_of_score(scheme: str | None, data: st.DataObject
 
 
 def test_nothing_at_all() -> None:
-    found = scores_of(Labels(["A", "B"]), [], [])
-    assert len(found) == 0
-    assert found.to_dict() == {"exact": 0.0, "f1": 0.0, "accuracy": 0.0, "quality": 0.0}
+    result = scores_of(Labels(["A", "B"]), [], [])
+    assert len(result) == 0
+    assert result.to_dict() == {"exact": 0.0, "f1": 0.0, "accuracy": 0.0, "quality": 0.0}
 
 
 def test_bars_are_drawn(tmp_path) -> None:  # type: ignore[no-untyped-def]

@@ -56,27 +56,27 @@ def parsed(svg: str) -> ElementTree.Element:
 
 
 def classes(svg: str, tag: str) -> list[str]:
-    return [found.get("class", "") for found in parsed(svg).iter(f"{SVG}{tag}")]
+    return [result.get("class", "") for result in parsed(svg).iter(f"{SVG}{tag}")]
 
 
 # ---- what is shown --------------------------------------------------------------------------------------------------
 
 
 @given(trellises())
-def test_columns_cover_every_token_once(one: Trellis) -> None:
+def test_columns_cover_every_token_once(item: Trellis) -> None:
     for show in ("changes", "all"):
-        made = columns(one, show)  # type: ignore[arg-type]
-        assert [t for a, b in made for t in range(a, b)] == list(range(len(one.tokens)))
-        assert all(b - a == 1 or b - a >= 3 for a, b in made)
-    assert len(columns(one, "all")) == len(one.tokens)
+        built = columns(item, show)  # type: ignore[arg-type]
+        assert [t for a, b in built for t in range(a, b)] == list(range(len(item.tokens)))
+        assert all(b - a == 1 or b - a >= 3 for a, b in built)
+    assert len(columns(item, "all")) == len(item.tokens)
 
 
 @given(trellises())
-def test_changes_are_shown_with_their_neighbours(one: Trellis) -> None:
-    shown = {a for a, b in columns(one) if b - a == 1}
-    near = {t for c in one.changed for t in range(c - CONTEXT, c + CONTEXT + 1)} & set(range(len(one.tokens)))
+def test_changes_are_shown_with_their_neighbours(item: Trellis) -> None:
+    shown = {a for a, b in columns(item) if b - a == 1}
+    near = {t for c in item.changed for t in range(c - CONTEXT, c + CONTEXT + 1)} & set(range(len(item.tokens)))
     assert near <= shown
-    assert shown == set(range(len(one.tokens))) or len(one.tokens) > WHOLE
+    assert shown == set(range(len(item.tokens))) or len(item.tokens) > WHOLE
 
 
 def test_a_long_sequence_without_changes_is_cut() -> None:
@@ -85,9 +85,9 @@ def test_a_long_sequence_without_changes_is_cut() -> None:
 
 @given(st.lists(st.floats(1, 50), max_size=30), st.floats(20, 200))
 def test_panels_are_a_partition_that_fits(widths: list[float], width: float) -> None:
-    made = list(panels(widths, width))
-    assert [k for some in made for k in some] == list(range(len(widths)))
-    assert all(len(some) == 1 or sum(widths[k] for k in some) <= width + 1e-9 for some in made)
+    built = list(panels(widths, width))
+    assert [k for some in built for k in some] == list(range(len(widths)))
+    assert all(len(some) == 1 or sum(widths[k] for k in some) <= width + 1e-9 for some in built)
 
 
 def test_panels_are_few_and_even() -> None:
@@ -96,17 +96,19 @@ def test_panels_are_few_and_even() -> None:
 
 
 def test_many_changes_are_cut_and_told() -> None:
-    one = trellis([0] * 5000, [1] * 5000)
-    made = columns(one)
-    assert made == [*((t, t + 1) for t in range(MOST)), (MOST, 5000)]
-    assert unseen(one, made) == "4,760 more changed tokens are not shown" and unseen(one, made) in draw_trellis(one)
-    assert unseen(one, columns(one, "all")) == "" and "not shown" not in draw_trellis(trellis([0] * 60, [0] * 60))
+    item = trellis([0] * 5000, [1] * 5000)
+    built = columns(item)
+    assert built == [*((t, t + 1) for t in range(MOST)), (MOST, 5000)]
+    assert unseen(item, built) == "4,760 more changed tokens are not shown" and unseen(item, built) in draw_trellis(
+        item
+    )
+    assert unseen(item, columns(item, "all")) == "" and "not shown" not in draw_trellis(trellis([0] * 60, [0] * 60))
 
 
 @given(trellises())
-def test_labels_on_the_paths_have_rows(one: Trellis) -> None:
-    at = range(len(one.tokens))
-    shown, must = rows(one, at), {*one.plain, *one.best}
+def test_labels_on_the_paths_have_rows(item: Trellis) -> None:
+    at = range(len(item.tokens))
+    shown, must = rows(item, at), {*item.plain, *item.best}
     assert must <= set(shown) and len(shown) <= max(ROWS, len(must))
     assert shown == sorted(set(shown))
 
@@ -123,8 +125,8 @@ def test_rows_are_for_gold_then_other_paths_then_good_labels() -> None:
 
 
 @given(trellises())
-def test_nothing_falls_out_of_the_frame(one: Trellis) -> None:
-    svg = draw_trellis(one)
+def test_nothing_falls_out_of_the_frame(item: Trellis) -> None:
+    svg = draw_trellis(item)
     root = parsed(svg)
     _, _, width, height = map(float, root.get("viewBox", "").split())
     for circle in root.iter(f"{SVG}circle"):
@@ -136,7 +138,7 @@ def test_nothing_falls_out_of_the_frame(one: Trellis) -> None:
             assert 0 <= x <= width and 0 <= y <= height
     for text in root.iter(f"{SVG}text"):
         assert 0 <= float(text.get("x", "nan")) <= width and 0 <= float(text.get("y", "nan")) <= height
-    assert width <= 1060 and svg == draw_trellis(one)
+    assert width <= 1060 and svg == draw_trellis(item)
 
 
 def test_both_paths_and_where_they_part() -> None:
@@ -172,8 +174,8 @@ def test_gaps_say_how_many_tokens_they_hide() -> None:
 
 
 def test_rules_stand_where_they_bit() -> None:
-    one = trellis([0, 1], [0, 2], notes=[Note("first", "price 1", ()), Note("second", "price 2", (1,))])
-    listed, numbered = draw_trellis(one), draw_trellis(one, notes="numbers")
+    item = trellis([0, 1], [0, 2], notes=[Note("first", "price 1", ()), Note("second", "price 2", (1,))])
+    listed, numbered = draw_trellis(item), draw_trellis(item, notes="numbers")
     assert [text.text for text in parsed(numbered).iter(f"{SVG}text") if "badge" in text.get("class", "")] == ["2"]
     assert "second" in listed and "price 2" in listed and "second" not in numbered
 
@@ -186,7 +188,7 @@ def test_a_long_rule_is_cut_but_told_on_hover() -> None:
 
 def test_what_users_wrote_is_escaped_and_nothing_is_fetched() -> None:
     evil = '<script>alert("x")</script>&'
-    one = Trellis(
+    item = Trellis(
         [evil],
         Labels([evil, "b"]),
         [[0.5, 0.5]],
@@ -197,7 +199,7 @@ def test_what_users_wrote_is_escaped_and_nothing_is_fetched() -> None:
         tell=lambda t, y: evil,
         means=evil,
     )
-    svg = draw_trellis(one, title=evil)
+    svg = draw_trellis(item, title=evil)
     assert "<script" not in svg and evil in "".join(parsed(svg).itertext())
     assert re.findall(r"href|src=|url\(|@import|<image|<foreignObject", svg) == []
     assert re.findall(r"https?://[^\"]+", svg) == ["http://www.w3.org/2000/svg"]

@@ -29,10 +29,10 @@ def agree(rules: list[r.Rule], given: Any) -> None:
     """The kernels obey what `violations` counts, in one sequence and in a batch."""
     decoder = Decoder(LABELS, rules)
     plain = {} if given is None else dict(given)
-    one = decoder.decode(FLAT, given)
-    assert all(rule.violations(one.ids, LABELS, plain) == 0 for rule in rules)
+    decoding = decoder.decode(FLAT, given)
+    assert all(rule.violations(decoding.ids, LABELS, plain) == 0 for rule in rules)
     many = decoder.decode_batch([FLAT] * 3, None if given is None else [given] * 3)
-    assert all(d.labels == one.labels and d.score == one.score for d in many)
+    assert all(d.labels == decoding.labels and d.score == decoding.score for d in many)
 
 
 @pytest.mark.parametrize(
@@ -132,8 +132,8 @@ def test_caches_are_bounded() -> None:
         for _ in range(200):
             frame = ["L1", *(f"L{k}" for k in np.flatnonzero(rng.random(10) < 0.5))]
             given.append({"frame": frame, "tokens": [f"{'xy'[int(rng.integers(2))]}{rng.integers(10**9)}"] * 3})
-        found = decoder.decode_batch([lattice] * 200, given, threads=1)
-        for d, its in zip(found, given, strict=True):
+        decodings = decoder.decode_batch([lattice] * 200, given, threads=1)
+        for d, its in zip(decodings, given, strict=True):
             assert all(rule.violations(d.ids, labels, its) == 0 for rule in decoder.rules)
 
 
@@ -203,8 +203,8 @@ def test_many_places_and_many_marks() -> None:
     decoder = Decoder(LABELS, [rule])
     many = decoder.decode_batch([FLAT] * len(given), given, threads=1)
     for d, its in zip(many, given, strict=True):
-        one = decoder.decode(FLAT, its)
-        assert rule.violations(d.ids, LABELS, its) == 0 and one.score == d.score
+        decoding = decoder.decode(FLAT, its)
+        assert rule.violations(d.ids, LABELS, its) == 0 and decoding.score == d.score
 
 
 def test_what_is_bound_belongs_to_its_rules() -> None:

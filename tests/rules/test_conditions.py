@@ -26,8 +26,8 @@ LABELS = Labels(["O", "X"])
 
 def marked(place: Any, n: int, given: dict[str, Any] | None) -> list[int]:
     """Where the kernels see a place: X is better everywhere, and forbidden there."""
-    found = Decoder(LABELS, [r.forbid("X", place)]).decode(Lattice(np.tile([0.0, 1.0], (n, 1))), given)
-    return np.flatnonzero(found.ids == 0).tolist()
+    decoding = Decoder(LABELS, [r.forbid("X", place)]).decode(Lattice(np.tile([0.0, 1.0], (n, 1))), given)
+    return np.flatnonzero(decoding.ids == 0).tolist()
 
 
 def test_kernels_see_what_the_definition_says() -> None:
@@ -102,8 +102,8 @@ def test_several_rules_share_conditions() -> None:
         r.label_at(r.tokens(phrases=["a b"]), "X") | r.label_at(r.tokens("a", column="pos"), "X"),
     ]
     given = {"tokens": list("bab"), "pos": list("aab")}
-    found = Decoder(LABELS, rules).decode(Lattice(np.zeros((3, 2))), given)
-    assert bridle.check(Lattice(np.zeros((3, 2))), rules, found, given).ok and found.labels[1] == "X"
+    decoding = Decoder(LABELS, rules).decode(Lattice(np.zeros((3, 2))), given)
+    assert bridle.check(Lattice(np.zeros((3, 2))), rules, decoding, given).ok and decoding.labels[1] == "X"
 
 
 POS_B = r.tokens("b", column="pos")
@@ -129,14 +129,14 @@ POS_B = r.tokens("b", column="pos")
     ],
 )
 def test_sentences(sentence: str, place: Any) -> None:
-    for before, after, made in (
+    for before, after, built in (
         ("fix X at ", "", r.fix("X", place)),
         ("label at ", " is X", r.label_at(place, "X")),
         ("around ", " from A to B", r.around(place, left="A", right="B")),
         ("forbid X at ", " and (present X)", r.forbid("X", place) & r.present("X")),
     ):
         rule = r.parse(before + sentence + after)
-        assert rule == made and r.parse(str(rule)) == rule
+        assert rule == built and r.parse(str(rule)) == rule
 
 
 WORDS = ["after", "before", "in", "among", "ignoring", "case", "first", "last", "token", "re", "pos"]
@@ -221,8 +221,10 @@ def test_a_missing_list_names_the_line(folder: Path) -> None:
     (folder / "my.rules").write_text('present X\nfix X at tokens in "towns.txt"\n')
     with pytest.raises(RuleSyntaxError) as caught:
         load_lines(folder / "my.rules")
-    told = str(caught.value)
-    assert "my.rules:2" in told and "cannot read the list 'towns.txt'" in told and str(folder / "towns.txt") in told
+    output = str(caught.value)
+    assert (
+        "my.rules:2" in output and "cannot read the list 'towns.txt'" in output and str(folder / "towns.txt") in output
+    )
 
 
 # ---- what must come with the sequence -------------------------------------------------------------------------------
@@ -244,24 +246,24 @@ def test_a_missing_column_is_named() -> None:
 
 
 def test_the_linter_tells_columns_from_values() -> None:
-    told = [one.message for one in lint(["fix X at pos /N/", "fix X at given verb"])]
-    assert any("uses the column 'pos'" in text for text in told)
-    assert any("needs given['verb']" in text for text in told)
-    found = lint(["fix X at first token before pos /(a+)+b/ by re"])
-    assert "backtracking" in [one.code for one in found]
+    output = [item.message for item in lint(["fix X at pos /N/", "fix X at given verb"])]
+    assert any("uses the column 'pos'" in text for text in output)
+    assert any("needs given['verb']" in text for text in output)
+    result = lint(["fix X at first token before pos /(a+)+b/ by re"])
+    assert "backtracking" in [item.code for item in result]
 
 
 def test_the_linter_reads_lists_beside_the_file(folder: Path, run: Cli) -> None:
-    assert [one.level for one in lint((folder / "my.rules").read_text().split("\n"))].count("error") == 2
+    assert [rule.level for rule in lint((folder / "my.rules").read_text().split("\n"))].count("error") == 2
     assert not [
-        one for one in lint((folder / "my.rules").read_text().split("\n"), folder=folder) if one.level == "error"
+        rule for rule in lint((folder / "my.rules").read_text().split("\n"), folder=folder) if rule.level == "error"
     ]
     run.ok("rules", "check", folder / "my.rules", "--labels", "O,X")
     assert 'in "lists/cities.txt"' in run.stdout("rules", "show", folder / "my.rules")
 
 
 @pytest.mark.parametrize(
-    ("call", "told"),
+    ("call", "message"),
     [
         (lambda: r.tokens(), "got neither"),
         (lambda: r.tokens("a", phrases=["b"]), "got both"),
@@ -273,8 +275,8 @@ def test_the_linter_reads_lists_beside_the_file(folder: Path, run: Cli) -> None:
         (lambda: r.tokens("a", before=r.tokens("b", after=r.tokens("c"))), "of its own"),
     ],
 )
-def test_bad_conditions(call: Callable[[], object], told: str) -> None:
-    with pytest.raises(RuleError, match=told):
+def test_bad_conditions(call: Callable[[], object], message: str) -> None:
+    with pytest.raises(RuleError, match=message):
         call()
 
 
@@ -363,12 +365,12 @@ def test_spans_in_lists_and_in_context() -> None:
         ("forbid PER at tokens /.*/ after tokens /saw/", ["PER", "CITY"]),
         ("forbid PER at first token", ["PER"]),
     ):
-        found = bridle.select(spans, [rule], text=text)
-        assert [span.label for span in found.spans] == wanted
-        assert bridle.check_selection(spans, [rule], found, text=text).ok
+        result = bridle.select(spans, [rule], text=text)
+        assert [span.label for span in result.spans] == wanted
+        assert bridle.check_selection(spans, [rule], result, text=text).ok
     tokens = [(0, 1, "PER", 1.0), (1, 3, "PER", 1.0)]
-    found = bridle.select(tokens, ["forbid PER at pos /V/"], tokens=["a", "b", "c"], given={"pos": ["N", "N", "V"]})
-    assert [span.start for span in found.spans] == [0]
+    result = bridle.select(tokens, ["forbid PER at pos /V/"], tokens=["a", "b", "c"], given={"pos": ["N", "N", "V"]})
+    assert [span.start for span in result.spans] == [0]
     with pytest.raises(BridleError, match="no column 'pos'"):
         bridle.select(tokens, ["forbid PER at pos /V/"], tokens=["a", "b", "c"])
 

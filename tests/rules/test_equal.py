@@ -51,7 +51,7 @@ def test_an_automaton_for_each_group_adds_up(texts: list[str], ignored: bool, la
     keys = [text.lower() if ignored else text for text in texts]
     assert len(tables) == len({key for key in keys if keys.count(key) > 1})
     for y in labellings(len(texts), len(labels)):
-        assert sum(one.count_violations(y, marks) for one in tables) == rule.violations(y, labels, values)
+        assert sum(item.count_violations(y, marks) for item in tables) == rule.violations(y, labels, values)
 
 
 @pytest.mark.parametrize("engine", ["search", "product", "lazy_intersection", "ilp"])
@@ -61,21 +61,23 @@ def test_engines_find_the_best_labelling(engine: str) -> None:
     texts = [f"w{k % 3}" for k in range(6)]
     lattice, values = Lattice(rng.normal(size=(6, 3)), pairwise=rng.normal(size=(3, 3))), {"tokens": texts}
     for rule in (r.same_label_for_equal(), r.same_label_for_equal().soft(0.7), ~r.same_label_for_equal()):
-        found = bridle.Decoder(PLAIN, [rule], engine).decode(lattice, values)
+        decoding = bridle.Decoder(PLAIN, [rule], engine).decode(lattice, values)
         counts = {y: rule.violations(y, PLAIN, values) for y in labellings(6, 3)}
         cost = {y: rule.cost(v) if isinstance(rule, r.Soft) else (np.inf if v else 0.0) for y, v in counts.items()}
-        assert found.optimal and found.score == pytest.approx(max(lattice.score(y) - cost[y] for y in counts))
+        assert decoding.optimal and decoding.score == pytest.approx(max(lattice.score(y) - cost[y] for y in counts))
 
 
 def test_long_sequences_with_many_groups() -> None:
     rng = np.random.default_rng(6)
     texts = [f"w{k}" for k in rng.integers(0, 20, 60)]
     lattice = Lattice(rng.normal(size=(60, 3)))
-    found = bridle.Decoder(PLAIN, [r.same_label_for_equal()]).decode(lattice, {"tokens": texts})
-    chosen = dict(zip(texts, found.labels, strict=True))
-    assert found.optimal and [chosen[text] for text in texts] == list(found.labels)
+    decoding = bridle.Decoder(PLAIN, [r.same_label_for_equal()]).decode(lattice, {"tokens": texts})
+    chosen = dict(zip(texts, decoding.labels, strict=True))
+    assert decoding.optimal and [chosen[text] for text in texts] == list(decoding.labels)
     sums = {text: sum(lattice.unary[t] for t in range(60) if texts[t] == text) for text in chosen}
-    assert found.score == pytest.approx(sum(max(one) for one in sums.values()))  # without pairwise: each text by itself
+    assert decoding.score == pytest.approx(
+        sum(max(item) for item in sums.values())
+    )  # without pairwise: each text by itself
 
 
 def test_limits() -> None:

@@ -161,10 +161,10 @@ def test_rows_of_every_kind_agree_with_enumeration(kind: str) -> None:
             rule = KINDS[kind](Draw(rng, names, n))
             lattice = random_lattice(rng, n, len(labels))
             y = rng.integers(0, len(labels), size=n).tolist()
-            for one in hardened(rule, rng):
+            for item in hardened(rule, rng):
                 for formulation in FORMULATIONS:
-                    agree(lattice, [one], labels, formulation)
-                    agree(only(y, len(labels)), [one], labels, formulation)
+                    agree(lattice, [item], labels, formulation)
+                    agree(only(y, len(labels)), [item], labels, formulation)
 
 
 @pytest.mark.slow
@@ -174,8 +174,8 @@ def test_the_flow_alone_takes_every_kind(monkeypatch: pytest.MonkeyPatch) -> Non
     for kind, (labels, names) in itertools.product(KINDS, SCHEMES.values()):
         n = int(rng.integers(1, 5))
         rule, lattice = KINDS[kind](Draw(rng, names, n)), random_lattice(rng, n, len(labels))
-        for one in hardened(rule, rng):
-            agree(lattice, [one], labels, "tight")
+        for item in hardened(rule, rng):
+            agree(lattice, [item], labels, "tight")
 
 
 @pytest.mark.parametrize("formulation", FORMULATIONS)
@@ -210,9 +210,9 @@ def test_two_stages_agree_with_enumeration(formulation: Any) -> None:
         near = [(p, -s) for s, p in pairs if s >= best - (1 - tau) * abs(best) - 1e-9]
         penalty, minus_score = min(near)
         assert answer.status == "optimal" and answer.ids is not None
-        found = worth(lattice, rules, labels, answer.ids.tolist())
-        assert found == pytest.approx((-minus_score, penalty), abs=1e-6)
-        assert answer.bound == pytest.approx(found[0] - found[1], abs=1e-9)
+        result = worth(lattice, rules, labels, answer.ids.tolist())
+        assert result == pytest.approx((-minus_score, penalty), abs=1e-6)
+        assert answer.bound == pytest.approx(result[0] - result[1], abs=1e-9)
 
 
 def test_the_relaxation_of_a_plain_lattice_is_whole() -> None:

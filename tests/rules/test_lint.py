@@ -91,7 +91,7 @@ def test_messages_help() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rule", "labels", "told"),
+    ("rule", "labels", "output"),
     [
         ("A0 next to A1", IO, True),
         ("A0 next to A0, A1", IO, False),
@@ -104,8 +104,8 @@ def test_messages_help() -> None:
         ("PER next to PER, O", BIO, False),
     ],
 )
-def test_next_to_is_about_tokens(rule: str, labels: Labels, told: bool) -> None:
-    assert ((1, "warning", "one-token") in found(rule, labels=labels)) is told
+def test_next_to_is_about_tokens(rule: str, labels: Labels, output: bool) -> None:
+    assert ((1, "warning", "one-token") in found(rule, labels=labels)) is output
 
 
 def test_without_labels_only_the_text_is_checked() -> None:
@@ -176,25 +176,25 @@ def agrees(f: Finding, rules: list[Rule], words: list[tuple[int, ...]], labels: 
 
 def test_several_files_are_checked_together(tmp_path: Path) -> None:
     """Each line is named with its file; a file that is met again is told, and not charged again."""
-    one, two = tmp_path / "a.rules", tmp_path / "b.rules"
-    one.write_text("present A0  [penalty 1]\ninclude b.rules\n")
+    item, two = tmp_path / "a.rules", tmp_path / "b.rules"
+    item.write_text("present A0  [penalty 1]\ninclude b.rules\n")
     two.write_text("# nothing\nno duplicate of A0\nexactly 1 segment of A0  [penalty 2]\nforbid A9\n")
-    told = lint(read_files([one, two]), IO)
-    assert [(Path(f.file).name, f.line, f.level, f.code) for f in told] == [
+    output = lint(read_files([item, two]), IO)
+    assert [(Path(f.file).name, f.line, f.level, f.code) for f in output] == [
         ("a.rules", 1, "warning", "charged-twice"),
         ("b.rules", 2, "error", "syntax"),
         ("b.rules", 4, "error", "unknown-label"),
         ("b.rules", 0, "warning", "read-once"),
     ]
-    assert f"also breaks line 3 of {two} (exactly 1 segment of A0" in told[0].message
-    assert told[1].message.endswith(f"Did you mean: no duplicates of A0 {two} is included by {one}:2.")
+    assert f"also breaks line 3 of {two} (exactly 1 segment of A0" in output[0].message
+    assert output[1].message.endswith(f"Did you mean: no duplicates of A0 {two} is included by {item}:2.")
     two.write_text("present A0  [penalty 1]\npresent A0\n")
-    told = lint(read_files([one]), IO)
-    assert [(Path(f.file).name, f.line, f.code) for f in told] == [
+    output = lint(read_files([item]), IO)
+    assert [(Path(f.file).name, f.line, f.code) for f in output] == [
         ("a.rules", 1, "never-bites"),
         ("b.rules", 1, "duplicate"),
     ]
-    assert told[1].message == f"the same rule as line 1 of {one}; both penalties are paid"
+    assert output[1].message == f"the same rule as line 1 of {item}; both penalties are paid"
 
 
 def test_large_files_of_rules(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -228,8 +228,8 @@ def lines(*texts: str) -> list[Line]:
 
 def test_the_nearest_label_is_named() -> None:
     labels = Labels(["O", "B-PER", "I-PER"], "BIO")
-    found = unknown_labels(lines("present PRE, PER", "forbid X", 'matches "O* Q"', "fix b-per at given verb"), labels)
-    assert [(one.line.number, one.message) for one in found] == [
+    result = unknown_labels(lines("present PRE, PER", "forbid X", 'matches "O* Q"', "fix b-per at given verb"), labels)
+    assert [(item.line.number, item.message) for item in result] == [
         (1, "unknown label 'PRE'; did you mean 'PER'?"),
         (2, "unknown label 'X'; known: O, B-PER, I-PER, PER"),
         (3, "unknown label 'Q'; known: O, B-PER, I-PER, PER"),
@@ -267,9 +267,9 @@ def test_python_says_so_too(rule: str) -> None:
     ],
 )
 def test_what_is_left_of_a_rule(text: str, left: str | None) -> None:
-    kept, told = without_unknown(lines("present A", text), LABELS)
+    kept, output = without_unknown(lines("present A", text), LABELS)
     assert [str(line.rule) for line in kept] == ["present A", *([] if left is None else [left])]
-    [(line, why)] = told
+    [(line, why)] = output
     assert line.number == 2 and why.startswith("unknown label 'X'; known: O, A, B; the rule is ")
     assert why.endswith(f"left out: {r.parse(text)}" if left is None else f"read as: {left}")
 

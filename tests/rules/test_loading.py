@@ -28,10 +28,10 @@ def write(folder: Path, **files: str) -> Path:
 
 
 def test_several_files_add_up(tmp_path: Path) -> None:
-    one = write(tmp_path, a="present A\n", b="# first\npresent B  # so\n")
+    item = write(tmp_path, a="present A\n", b="# first\npresent B  # so\n")
     two = tmp_path / "b.rules"
-    assert r.load(one, two) == [r.present("A"), r.present("B")] and r.load(two, one)[0] == r.present("B")
-    assert [(line.where, line.comment) for line in load_lines(one, two)] == [(f"{one}:1", ""), (f"{two}:2", "so")]
+    assert r.load(item, two) == [r.present("A"), r.present("B")] and r.load(two, item)[0] == r.present("B")
+    assert [(line.where, line.comment) for line in load_lines(item, two)] == [(f"{item}:1", ""), (f"{two}:2", "so")]
 
 
 def test_paths_start_in_the_folder_of_their_file(tmp_path: Path) -> None:
@@ -52,14 +52,14 @@ def test_paths_start_in_the_folder_of_their_file(tmp_path: Path) -> None:
 
 def test_each_file_is_read_once(tmp_path: Path) -> None:
     top = write(tmp_path, a="include b.rules\ninclude sub/../b.rules\n", b="present B [penalty 1]\n", sub__c="")
-    found = read_files([top, tmp_path / "b.rules", str(top)])
-    assert len(found.check()) == 1
-    assert [(Path(str(file)).name, line) for file, line, _ in found.again] == [
+    result = read_files([top, tmp_path / "b.rules", str(top)])
+    assert len(result.check()) == 1
+    assert [(Path(str(file)).name, line) for file, line, _ in result.again] == [
         ("a.rules", 2),
         ("b.rules", 0),
         ("a.rules", 0),
     ]
-    assert found.again[0][2] == f"sub/../b.rules is already included by {top}:1; it is read once"
+    assert result.again[0][2] == f"sub/../b.rules is already included by {top}:1; it is read once"
 
 
 def test_a_circle_is_told(tmp_path: Path) -> None:
@@ -160,7 +160,7 @@ def test_odd_paths(tmp_path: Path) -> None:
     top = write(tmp_path, a='include "\0"\ninclude .\n')
     with pytest.raises(RuleSyntaxError) as caught:
         r.load(top)
-    assert [one.what for one in (caught.value, *caught.value.others)] == [
+    assert [item.what for item in (caught.value, *caught.value.others)] == [
         "cannot include \0: cannot read the rules file",
         "cannot include .: cannot read the rules file",
     ]
@@ -179,8 +179,8 @@ def test_models_that_files_were_priced_for(tmp_path: Path) -> None:
     top = write(
         tmp_path, a=f"{heads[0]}present A [penalty 1]\ninclude b.rules\n", b=f"{heads[1]}present B [penalty 1]\n", c=""
     )
-    found = read_files([top, tmp_path / "c.rules"])
-    assert found.priced_for == {str(top): "a" * 16, str(tmp_path / "b.rules"): "b" * 16}
+    result = read_files([top, tmp_path / "c.rules"])
+    assert result.priced_for == {str(top): "a" * 16, str(tmp_path / "b.rules"): "b" * 16}
 
 
 # ---- test cases in files ---------------------------------------------------------------------------------------------
@@ -225,9 +225,9 @@ def test_a_line_is_read() -> None:
 )
 def test_rules_about_a_label_called_example_mean_what_they_did(line: str) -> None:
     assert not EXAMPLE.match(line)
-    found = read_lines([line])
-    assert not found.examples and not found.wrong
-    assert str(found.lines[0].rule) == str(rules.parse(line))
+    result = read_lines([line])
+    assert not result.examples and not result.wrong
+    assert str(result.lines[0].rule) == str(rules.parse(line))
 
 
 @pytest.mark.parametrize(
@@ -264,13 +264,13 @@ def test_files_keep_them_apart_from_rules(tmp_path: Path) -> None:
     main, other = tmp_path / "main.rules", tmp_path / "other.rules"
     main.write_text(f"present TITLE\n{KNUTH}  # the first\ninclude other.rules\n", "utf-8")
     other.write_text('starts with AUTHOR\n\nexample "x" is nothing\n', "utf-8")
-    found = read_files([main])
-    assert [str(line.rule) for line in found.check()] == ["present TITLE", "starts with AUTHOR"]
-    assert [(one.file, one.number, one.comment) for one in found.examples] == [
+    result = read_files([main])
+    assert [str(line.rule) for line in result.check()] == ["present TITLE", "starts with AUTHOR"]
+    assert [(sentence.file, sentence.number, sentence.comment) for sentence in result.examples] == [
         (str(main), 2, "the first"),
         (str(other), 3, ""),
     ]
-    assert found.examples[1].where == f"{other}:3"
+    assert result.examples[1].where == f"{other}:3"
     assert list(map(str, rules.load(main))) == ["present TITLE", "starts with AUTHOR"]
     assert [line.number for line in rules.parse_lines([KNUTH, "present TITLE"])] == [2]
 
@@ -284,8 +284,8 @@ def test_the_linter_checks_labels_and_phrases() -> None:
         'example "a a" has TITLE "a", TITLE "a", TITLE "a"',
         'example "Knuth 1984" has AUTOR "Knuth"',
     ]
-    found = [(f.line, f.level, f.code) for f in lint(["present TITLE", *lines], LABELS)]
-    assert found == [
+    result = [(f.line, f.level, f.code) for f in lint(["present TITLE", *lines], LABELS)]
+    assert result == [
         (3, "error", "example-phrase"),
         (4, "error", "example-phrase"),
         (6, "error", "example-phrase"),

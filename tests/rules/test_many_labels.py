@@ -259,9 +259,9 @@ def test_a_model_file_that_claims_too_many_labels(tmp_path: Path) -> None:
     size = 20_000**2 * 8
     head = {"model": "CRF", "settings": {}, "labels": list(MANY.names), "scheme": None}
     array = entry(name="pairwise", dtype="float64", shape=[20_000, 20_000], length=size)
-    made = forged(described(array, kind="model", head=head))
-    (tmp_path / "m").write_bytes(made)
-    os.truncate(tmp_path / "m", len(made) + size)
+    built = forged(described(array, kind="model", head=head))
+    (tmp_path / "m").write_bytes(built)
+    os.truncate(tmp_path / "m", len(built) + size)
     tracemalloc.start()
     try:
         with pytest.raises(ModelFileError, match="too many label bigrams"):

@@ -52,7 +52,7 @@ def random_texts(rng: Generator) -> list[str]:
 
 @pytest.mark.parametrize("boundaries", [False, True])
 def test_both_engines_match_the_same_tokens(boundaries: bool) -> None:
-    found = 0
+    result = 0
     for rng in seeds(120, key=5 + boundaries):
         pattern = random_pattern(rng, 3, boundaries)
         texts = [
@@ -60,8 +60,8 @@ def test_both_engines_match_the_same_tokens(boundaries: bool) -> None:
         ]  # Python 3.14 changed \B of nothing
         wanted = [re.fullmatch(pattern, text) is not None for text in texts]
         assert [bool(matcher((pattern, "re2"))(text)) for text in texts] == wanted, pattern
-        found += sum(wanted)
-    assert found > 300
+        result += sum(wanted)
+    assert result > 300
 
 
 def every_character() -> list[str]:
@@ -180,8 +180,8 @@ def test_patterns_that_are_too_large_together_are_matched_one_by_one(monkeypatch
 def test_a_decoder_uses_the_engine_that_was_chosen() -> None:
     rules = [r.parse(r"fix B at tokens /(?!00)\d{5}/ by re"), r.parse(r"fix C at tokens /\d{4}/")]
     lattice = Lattice(np.array([[3.0, 0, 0]] * 3))
-    found = Decoder(Labels(["A", "B", "C"]), rules).decode(lattice, {"tokens": ["60201", "00201", "1999"]})
-    assert found.labels == ["B", "A", "C"]
+    decoding = Decoder(Labels(["A", "B", "C"]), rules).decode(lattice, {"tokens": ["60201", "00201", "1999"]})
+    assert decoding.labels == ["B", "A", "C"]
 
 
 def test_no_expression_takes_exponential_time() -> None:
@@ -230,7 +230,7 @@ def test_it_is_true(pattern: str) -> None:
 
 
 def test_the_linter_warns_where_re_was_chosen() -> None:
-    found = lint(["fix A at tokens /(a+)+$/", "fix A at tokens /(a+)+$/ by re", r"fix A at tokens /(?!0)\d+/ by re"])
-    told = [finding for finding in found if finding.code == "backtracking"]
-    assert [(finding.line, finding.level) for finding in told] == [(2, "warning")]
-    assert "/(a+)+$/" in told[0].message and "time limit" in told[0].message
+    result = lint(["fix A at tokens /(a+)+$/", "fix A at tokens /(a+)+$/ by re", r"fix A at tokens /(?!0)\d+/ by re"])
+    output = [finding for finding in result if finding.code == "backtracking"]
+    assert [(finding.line, finding.level) for finding in output] == [(2, "warning")]
+    assert "/(a+)+$/" in output[0].message and "time limit" in output[0].message

@@ -124,8 +124,8 @@ def test_formulas_are_truth_functions() -> None:
         b, _ = random_rule(rng, labels, n, given, depth=1)
         for y in labellings(n, len(labels)):
             p, q = a.holds(y, labels, given), b.holds(y, labels, given)
-            told = [rule.violations(y, labels, given) for rule in (a & b, a | b, a >> b, a.iff(b), ~a)]
-            assert told == [int(not truth) for truth in (p and q, p or q, q or not p, p == q, not p)]
+            output = [rule.violations(y, labels, given) for rule in (a & b, a | b, a >> b, a.iff(b), ~a)]
+            assert output == [int(not truth) for truth in (p and q, p or q, q or not p, p == q, not p)]
 
 
 def test_machines_without_places_are_also_yes_no_automata() -> None:

@@ -286,8 +286,8 @@ def test_bad_lines_are_all_reported_with_their_numbers(tmp_path: Path) -> None:
         r.load(path)
     error = caught.value
     assert (error.file, error.line) == (str(path), 2)
-    told = re.findall(rf"^{re.escape(str(path))}:(\d+): ", str(error), flags=re.MULTILINE)
-    assert told == ["2", "4", "5", "6"]
+    output = re.findall(rf"^{re.escape(str(path))}:(\d+): ", str(error), flags=re.MULTILINE)
+    assert output == ["2", "4", "5", "6"]
     assert error.got is not None and error.wanted is not None
 
 
@@ -331,7 +331,10 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
             r.load(path)
         assert got in str(caught.value.got) and caught.value.wanted is not None
         assert str(caught.value.where).removesuffix(":1") == str(path)
-    for text, told in ((b"present A\npresent \xc4", ":2: not UTF-8"), ("present A".encode("utf-16"), "may be UTF-16")):
+    for text, output in (
+        (b"present A\npresent \xc4", ":2: not UTF-8"),
+        ("present A".encode("utf-16"), "may be UTF-16"),
+    ):
         latin.write_bytes(text)
-        with pytest.raises(FileError, match=told):
+        with pytest.raises(FileError, match=output):
             r.load(latin)

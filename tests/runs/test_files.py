@@ -36,9 +36,9 @@ IDS = [f"s{k}" for k in range(40)]
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    made = bridle.CRF(features="word[0]", c2=1.0).fit([["Ann", "met", "Bob"]] * 3, [["PER", "O", "PER"]] * 3)
+    model = bridle.CRF(features="word[0]", c2=1.0).fit([["Ann", "met", "Bob"]] * 3, [["PER", "O", "PER"]] * 3)
     path = tmp_path_factory.mktemp("runs") / "m.bridle"
-    made.save(path)
+    model.save(path)
     return path
 
 
@@ -73,10 +73,10 @@ def test_all_formats_hold_all_rows_in_order(model: Path, data: Path, tmp_path: P
     result = run(model, data, tmp_path / "out", to=format)
     assert (result.rows, result.tokens) == (40, sum(map(len, TOKENS))) and 4 <= result.shards <= 6
     assert dict(result.status) == {"optimal": 40} and result.ids == checksum(IDS)
-    found = rows_of(tmp_path / "out", format)
-    assert [row["tokens"] for row in found] == TOKENS and [row["labels"] for row in found] == wanted(model)
+    results = rows_of(tmp_path / "out", format)
+    assert [row["tokens"] for row in results] == TOKENS and [row["labels"] for row in results] == wanted(model)
     if format != "conll":
-        assert [row["id"] for row in found] == IDS
+        assert [row["id"] for row in results] == IDS
     assert check(tmp_path / "out").rows == 40
     assert all(path.name.startswith(("part-", NAME)) for path in (tmp_path / "out").iterdir())
 
@@ -125,8 +125,10 @@ def test_ids_stay_and_other_rows_get_their_number(
     for path, some in zip(paths, (lines[:cut], lines[cut:]), strict=True):
         path.write_text("".join(some))
     result = tag_files(model, paths, folder / "out", to="jsonl")
-    found = [row["id"] for row in rows_of(folder / "out", "jsonl")]
-    assert found == [str(k if name is None else name) for k, name in enumerate(names)] and result.ids == checksum(found)
+    results = [row["id"] for row in rows_of(folder / "out", "jsonl")]
+    assert results == [str(k if name is None else name) for k, name in enumerate(names)] and result.ids == checksum(
+        results
+    )
     before = {str(name) for name in names[:cut] if name is not None}
     assert result.repeated == sum(name is not None and str(name) in before for name in names[cut:])
 
@@ -134,7 +136,7 @@ def test_ids_stay_and_other_rows_get_their_number(
 def test_progress_ends_at_one(model: Path, data: Path, tmp_path: Path) -> None:
     seen: list[Progress] = []
     run(model, data, tmp_path / "out", progress=seen.append)
-    assert [one.rows for one in seen] == sorted(one.rows for one in seen)
+    assert [item.rows for item in seen] == sorted(item.rows for item in seen)
     assert (seen[-1].rows, seen[-1].share, seen[-1].seconds_left) == (40, 1.0, 0.0) and seen[-1].shard >= 4
 
 
@@ -145,8 +147,8 @@ def test_time_left_counts_from_where_a_run_was_resumed() -> None:
     assert meter.progress(Counts(tokens=60), 1).seconds_left is None
     now[0] = 10.0
     meter.reached(1, 0.75)
-    found = meter.progress(Counts(tokens=250), 1)
-    assert (found.share, found.seconds_left, found.rate) == (0.875, 10.0, 20.0)
+    result = meter.progress(Counts(tokens=250), 1)
+    assert (result.share, result.seconds_left, result.rate) == (0.875, 10.0, 20.0)
 
 
 # ---- stops ----------------------------------------------------------------------------------------------------------
@@ -159,8 +161,8 @@ def test_killed_at_every_step_no_row_is_lost_or_doubled(model: Path, data: Path,
     done = subprocess.run(command, env={**os.environ, "PYTHONPATH": path}, capture_output=True, check=True, timeout=60)
     ends = json.loads(done.stdout)
     assert ends == {**dict.fromkeys(FAULTS, KILLED), "after the end is noted": KILLED, "never": 0}
-    found = rows_of(tmp_path / "out")
-    assert [row["id"] for row in found] == IDS and [row["labels"] for row in found] == wanted(model)
+    result = rows_of(tmp_path / "out")
+    assert [row["id"] for row in result] == IDS and [row["labels"] for row in result] == wanted(model)
     assert check(tmp_path / "out").ids == checksum(IDS)
     assert all(path.name.startswith(("part-", NAME)) for path in (tmp_path / "out").iterdir())
     assert not [path for path in (tmp_path / "out").iterdir() if path.suffix == ".part"]
@@ -185,11 +187,11 @@ def test_stopped_and_resumed(
     model: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException
 ) -> None:
     failing(monkeypatch, error, tmp_path / "out", 2)
-    with pytest.raises(FileError if isinstance(error, OSError) else type(error)) as found:
+    with pytest.raises(FileError if isinstance(error, OSError) else type(error)) as results:
         run(model, data, tmp_path / "out")
-    assert "finished shards are kept" in found.value.__notes__[0]
+    assert "finished shards are kept" in results.value.__notes__[0]
     if isinstance(error, OSError):
-        assert "The disk is full." in str(found.value)
+        assert "The disk is full." in str(results.value)
     with pytest.raises(FileError, match="has not finished"):
         check(tmp_path / "out")
     monkeypatch.undo()
@@ -365,8 +367,8 @@ def test_comments_that_come_late_do_not_matter(tagger: Tagger, tmp_path: Path) -
 
 def test_rows_without_a_column_of_the_model_fail_alone(two: Tagger, tmp_path: Path) -> None:
     good, bad = {"id": "a", **GOOD, "pos": ["N", "V"]}, {"id": "b", "tokens": None}
-    one = written(tmp_path / "x.jsonl", bad, good)
-    assert dict(tag_files(two, one, tmp_path / "a", shard_size=ShardSize(rows=1)).status) == {"error": 1, "optimal": 1}
+    item = written(tmp_path / "x.jsonl", bad, good)
+    assert dict(tag_files(two, item, tmp_path / "a", shard_size=ShardSize(rows=1)).status) == {"error": 1, "optimal": 1}
     both = [written(tmp_path / "y.jsonl", good), written(tmp_path / "z.jsonl", bad, {"id": "c", **GOOD})]
     assert dict(tag_files(two, both, tmp_path / "b").status) == {"optimal": 1, "error": 2}
 
@@ -390,7 +392,7 @@ def test_a_column_word_replaces_the_tokens_in_all_rows(tagger: Tagger, tmp_path:
     for path in (data, tmp_path / "x.parquet"):
         (block,) = blocks(path)
         assert list(block.columns) == ["word"]
-        assert [block.tokens.row(k) for k in range(3)] == [WORDS] * 3 == [list(one.tokens) for one in read(path)]
+        assert [block.tokens.row(k) for k in range(3)] == [WORDS] * 3 == [list(item.tokens) for item in read(path)]
     assert dict(tag_files(tagger, data, tmp_path / "out").status) == {"optimal": 3}
 
 
@@ -410,5 +412,5 @@ def test_given_values_are_written_in_one_way(tagger: Tagger, tmp_path: Path) -> 
 def test_tokens_of_any_length_are_labelled(tagger: Tagger, tmp_path: Path) -> None:
     data = written(tmp_path / "x.jsonl", {"tokens": ["x" * 100_000]}, GOOD)
     assert dict(tag_files(tagger, data, tmp_path / "out").status) == {"optimal": 2}
-    one = tag_files(tagger, data, tmp_path / "one.parquet", resume=False, on_error="raise")
-    assert dict(one.status) == {"optimal": 2}
+    item = tag_files(tagger, data, tmp_path / "one.parquet", resume=False, on_error="raise")
+    assert dict(item.status) == {"optimal": 2}

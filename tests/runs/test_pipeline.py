@@ -18,7 +18,7 @@ def numbers(n: int) -> Iterator[int]:
 
 
 def work_threads() -> list[str]:
-    return [one.name for one in threading.enumerate() if one.name.startswith(("bridle-tag", "bridle-read"))]
+    return [item.name for item in threading.enumerate() if item.name.startswith(("bridle-tag", "bridle-read"))]
 
 
 def test_results_come_in_the_order_of_the_items() -> None:

@@ -52,12 +52,12 @@ def test_a_manifest_cut_anywhere_is_a_beginning_of_it() -> None:
     ]
     whole = "".join(json.dumps(line) + "\n" for line in lines).encode()
     for cut in range(len(whole) + 1):
-        found, size = Record.of(whole[:cut], "x")
+        result, size = Record.of(whole[:cut], "x")
         complete = whole[:cut].count(b"\n")
         assert size == whole.rfind(b"\n", 0, cut) + 1
-        assert (bool(found.head), len(found.shards)) == (complete > 0, max(0, min(complete - 1, 3)))
-        assert (found.finished is not None) == (complete == 5)
-    assert found.counts == Counts(9, 27, 300, 3 * 2**63 % 2**64, {"optimal": 6, "error": 3}, ("bad",) * 3)
+        assert (bool(result.head), len(result.shards)) == (complete > 0, max(0, min(complete - 1, 3)))
+        assert (result.finished is not None) == (complete == 5)
+    assert result.counts == Counts(9, 27, 300, 3 * 2**63 % 2**64, {"optimal": 6, "error": 3}, ("bad",) * 3)
     with pytest.raises(FileError, match="damaged"):
         Record.of(whole.replace(b'"rows"', b'"rovs"'), "x")
 

@@ -17,8 +17,8 @@ LABELS = Labels(["O", "AUTHOR", "TITLE", "DATE"], scheme="IO")
 
 def fixes(*lines: str) -> list[tuple[str, int, str | None]]:
     """Code, line and replacement of every finding with a fix."""
-    found = [(finding, quick_fix(finding, lines)) for finding in lint(lines, LABELS)]
-    return [(finding.code, fix.line, fix.replacement) for finding, fix in found if fix is not None]
+    result = [(finding, quick_fix(finding, lines)) for finding in lint(lines, LABELS)]
+    return [(finding.code, fix.line, fix.replacement) for finding, fix in result if fix is not None]
 
 
 @pytest.mark.parametrize(
@@ -73,19 +73,19 @@ def test_a_finding_about_another_text_has_no_fix() -> None:
 
 @pytest.mark.parametrize("labels", [["AUTHOR", "TITLE"], ["B-A b", 'it\'s "c"'], ["before", "first"], ["X"], []])
 def test_examples_of_sentences_can_be_parsed(labels: list[str]) -> None:
-    for one in sentence_forms(labels):
-        if one.sentence.startswith("example"):
-            assert str(parse_example(one.example)) == one.example
+    for label in sentence_forms(labels):
+        if label.sentence.startswith("example"):
+            assert str(parse_example(label.example)) == label.example
         else:
-            assert isinstance(parse(one.example), Rule)
+            assert isinstance(parse(label.example), Rule)
 
 
 def test_every_kind_of_rule_has_a_sentence_with_a_summary() -> None:
-    found = sentence_forms()
-    assert len(found) >= sum(len(kind.text) for kind in Rule.kinds)
-    assert len({one.sentence for one in found}) == len(found)
-    for one in found:
-        assert one.summary.endswith(".") and "`" not in one.summary and "\n" not in one.summary
-    by_sentence = {one.sentence: one for one in found}
+    result = sentence_forms()
+    assert len(result) >= sum(len(kind.text) for kind in Rule.kinds)
+    assert len({item.sentence for item in result}) == len(result)
+    for item in result:
+        assert item.summary.endswith(".") and "`" not in item.summary and "\n" not in item.summary
+    by_sentence = {item.sentence: item for item in result}
     assert by_sentence["at most {k} segments of {labels}"].example == "at most 1 segment of AUTHOR"
     assert by_sentence["{a} before {b}"].summary.startswith("No {b} before an {a};")

@@ -30,16 +30,16 @@ Gold = list[list[Any]]
 
 
 def quality(gold: Gold, guessed: Sequence[Sequence[str]], scheme: str | None) -> Quality:
-    found = score(gold, guessed, scheme)
-    return Quality(found.accuracy, found.segments.f1, found.exact)
+    result = score(gold, guessed, scheme)
+    return Quality(result.accuracy, result.segments.f1, result.exact)
 
 
-def close(one: Quality | None, other: Quality | None) -> bool:
-    return one is not None and other is not None and np.allclose(list(astuple(one)), list(astuple(other)), atol=1e-12)
+def close(item: Quality | None, other: Quality | None) -> bool:
+    return item is not None and other is not None and np.allclose(list(astuple(item)), list(astuple(other)), atol=1e-12)
 
 
-def astuple(one: Quality) -> tuple[float, float, float]:
-    return one.accuracy, one.f1, one.all_right
+def astuple(item: Quality) -> tuple[float, float, float]:
+    return item.accuracy, item.f1, item.all_right
 
 
 def slow(rules: list[Rule], labels: Labels, batch: Batch, gold: Gold, given: list[dict[str, Any]]) -> dict[str, Any]:
@@ -74,15 +74,15 @@ def slow(rules: list[Rule], labels: Labels, batch: Batch, gold: Gold, given: lis
     }
 
 
-def check(found: EvaluateAnswer, wanted: dict[str, Any]) -> None:
-    assert found.complete
-    assert close(found.none, wanted["none"]) and close(found.all, wanted["all"])
-    for k, one in enumerate(found.rules):
-        assert (one.plain, one.best, one.gold) == (wanted["plain"][k], wanted["best"][k], wanted["gold"][k])
-        assert close(one.alone, wanted["alone"][k]) and close(one.without, wanted["without"][k])
-        assert one.changed == wanted["rule_changed"][k]
-    assert found.changed == wanted["changed"]
-    assert (found.improved, found.worse) == (wanted["improved"], wanted["worse"])
+def check(result: EvaluateAnswer, wanted: dict[str, Any]) -> None:
+    assert result.complete
+    assert close(result.none, wanted["none"]) and close(result.all, wanted["all"])
+    for k, rule in enumerate(result.rules):
+        assert (rule.plain, rule.best, rule.gold) == (wanted["plain"][k], wanted["best"][k], wanted["gold"][k])
+        assert close(rule.alone, wanted["alone"][k]) and close(rule.without, wanted["without"][k])
+        assert rule.changed == wanted["rule_changed"][k]
+    assert result.changed == wanted["changed"]
+    assert (result.improved, result.worse) == (wanted["improved"], wanted["worse"])
 
 
 def random_problem(rng: Generator) -> tuple[list[Rule], Labels, Batch, Gold, list[dict[str, Any]]]:
@@ -126,16 +126,18 @@ def test_every_scheme_and_any_rules_as_audit_finds_them() -> None:
         rules = [random_rule(rng, labels, 4, given)[0] for _ in range(3)]
         batch = Batch(rng.normal(size=(24, m)), np.cumsum([0, *sizes]))
         gold = [[labels.names[y] for y in rng.integers(m, size=n)] for n in sizes]
-        found = evaluate(rules, GoldData(labels, batch, gold, [given] * 6))
-        told = audit(rules, gold, labels, given=[given] * 6, lattices=batch, threads=1)
-        assert told.none is not None and told.all is not None and found.none is not None and found.all is not None
-        assert (found.none.f1, found.all.f1) == (told.none.f1, told.all.f1)
-        assert (found.none.accuracy, len(found.relaxed)) == (told.none.accuracy, told.all.relaxed)
-        for row in told.audited:
-            one = found.rules[row.number]
-            assert one.gold == round(6 * (1 - row.gold)) and one.plain == round(6 * (1 - (row.plain or 0.0)))
-            assert one.alone is not None and row.alone is not None and one.alone.f1 == row.alone.f1
-            assert one.without is not None and row.without is not None and one.without.accuracy == row.without.accuracy
+        result = evaluate(rules, GoldData(labels, batch, gold, [given] * 6))
+        output = audit(rules, gold, labels, given=[given] * 6, lattices=batch, threads=1)
+        assert output.none is not None and output.all is not None and result.none is not None and result.all is not None
+        assert (result.none.f1, result.all.f1) == (output.none.f1, output.all.f1)
+        assert (result.none.accuracy, len(result.relaxed)) == (output.none.accuracy, output.all.relaxed)
+        for row in output.audited:
+            item = result.rules[row.number]
+            assert item.gold == round(6 * (1 - row.gold)) and item.plain == round(6 * (1 - (row.plain or 0.0)))
+            assert item.alone is not None and row.alone is not None and item.alone.f1 == row.alone.f1
+            assert (
+                item.without is not None and row.without is not None and item.without.accuracy == row.without.accuracy
+            )
 
 
 LABELS = Labels(["O", "A", "B"], "IO")
@@ -144,49 +146,49 @@ SCORES = Batch(np.array([[0.0, 2, 1], [3, 0, 1], [0, 1.5, 1], [0, 1, 0.4], [0, 0
 
 def test_gold_with_labels_that_the_model_lacks_or_that_are_missing() -> None:
     rule = r.at_most(1, of="A")
-    found = evaluate([rule], GoldData(LABELS, SCORES, [["A", "O", "X"], ["A", "A"]]))
-    assert found.none == quality([["A", "O", "X"], ["A", "A"]], [["A", "O", "A"], ["A", "A"]], "IO")
+    result = evaluate([rule], GoldData(LABELS, SCORES, [["A", "O", "X"], ["A", "A"]]))
+    assert result.none == quality([["A", "O", "X"], ["A", "A"]], [["A", "O", "A"], ["A", "A"]], "IO")
     gold: Gold = [["A", None, "B"], [None, None]]
-    found = evaluate([rule, r.present("B")], GoldData(LABELS, SCORES, gold))
-    assert found.none == quality(gold, [["A", "O", "A"], ["A", "A"]], "IO")
-    assert found.all == quality(gold, [["A", "O", "B"], ["A", "B"]], "IO")
-    assert [one.gold for one in found.rules] == [0, 0]  # no sequence is labelled as a whole
-    assert (found.improved, found.sequences, found.tokens) == ([0], 2, 5)
+    result = evaluate([rule, r.present("B")], GoldData(LABELS, SCORES, gold))
+    assert result.none == quality(gold, [["A", "O", "A"], ["A", "A"]], "IO")
+    assert result.all == quality(gold, [["A", "O", "B"], ["A", "B"]], "IO")
+    assert [rule.gold for rule in result.rules] == [0, 0]  # no sequence is labelled as a whole
+    assert (result.improved, result.sequences, result.tokens) == ([0], 2, 5)
 
 
 def test_without_gold() -> None:
-    found = evaluate([r.at_most(1, of="A"), r.parse("present B  [penalty 0.05]")], GoldData(LABELS, SCORES))
-    assert found.none is None and found.all is None and found.improved == found.worse == []
-    assert [(one.gold, one.alone, one.without) for one in found.rules] == [(None, None, None)] * 2
-    assert [(one.plain, one.best, one.changed) for one in found.rules] == [(1, 0, 1), (2, 1, 0)]
-    assert found.changed == [0] and found.broken == [0, 1]
+    result = evaluate([r.at_most(1, of="A"), r.parse("present B  [penalty 0.05]")], GoldData(LABELS, SCORES))
+    assert result.none is None and result.all is None and result.improved == result.worse == []
+    assert [(rule.gold, rule.alone, rule.without) for rule in result.rules] == [(None, None, None)] * 2
+    assert [(rule.plain, rule.best, rule.changed) for rule in result.rules] == [(1, 0, 1), (2, 1, 0)]
+    assert result.changed == [0] and result.broken == [0, 1]
 
 
 def test_no_rules_and_no_sequences() -> None:
-    found = evaluate([], GoldData(LABELS, SCORES, [["A", "O", "A"], ["A", "A"]]))
-    assert found.none == found.all == Quality(1.0, 1.0, 1.0) and found.rules == found.changed == []
+    result = evaluate([], GoldData(LABELS, SCORES, [["A", "O", "A"], ["A", "A"]]))
+    assert result.none == result.all == Quality(1.0, 1.0, 1.0) and result.rules == result.changed == []
     empty = Batch(np.zeros((0, 3)), [0])
-    found = evaluate([r.present("A")], GoldData(LABELS, empty, []))
-    assert (found.sequences, found.all, found.rules[0].gold) == (0, Quality(0.0, 0.0, 0.0), 0)
+    result = evaluate([r.present("A")], GoldData(LABELS, empty, []))
+    assert (result.sequences, result.all, result.rules[0].gold) == (0, Quality(0.0, 0.0, 0.0), 0)
 
 
 def test_rules_that_cannot_hold_are_relaxed() -> None:
     rules = [r.forbid("A"), r.present("A"), r.present("B")]
     data = GoldData(LABELS, SCORES, [["A", "O", "B"], ["A", "B"]])
-    found = evaluate(rules, data)
-    assert found.relaxed == [0, 1]
-    check(found, slow(rules, LABELS, SCORES, [["A", "O", "B"], ["A", "B"]], [{}, {}]))
+    result = evaluate(rules, data)
+    assert result.relaxed == [0, 1]
+    check(result, slow(rules, LABELS, SCORES, [["A", "O", "B"], ["A", "B"]], [{}, {}]))
 
 
 def test_a_budget_that_is_over_leaves_out_single_rules() -> None:
     rules = [r.at_most(1, of="A"), r.present("B")]
     data = GoldData(LABELS, SCORES, [["A", "O", "B"], ["A", "B"]])
-    found, whole = evaluate(rules, data, budget=0), evaluate(rules, data, budget=60)
-    assert (found.complete, whole.complete) == (False, True)
-    assert [(one.alone, one.without, one.changed) for one in found.rules] == [(None, None, None)] * 2
-    assert (found.none, found.all, found.changed) == (whole.none, whole.all, whole.changed)
-    assert [(one.gold, one.plain, one.best) for one in found.rules] == [
-        (one.gold, one.plain, one.best) for one in whole.rules
+    result, whole = evaluate(rules, data, budget=0), evaluate(rules, data, budget=60)
+    assert (result.complete, whole.complete) == (False, True)
+    assert [(rule.alone, rule.without, rule.changed) for rule in result.rules] == [(None, None, None)] * 2
+    assert (result.none, result.all, result.changed) == (whole.none, whole.all, whole.changed)
+    assert [(rule.gold, rule.plain, rule.best) for rule in result.rules] == [
+        (rule.gold, rule.plain, rule.best) for rule in whole.rules
     ]
 
 
@@ -224,6 +226,6 @@ def test_references() -> None:
     batch = model.lattices([e.columns for e in test])
     gold: Gold = [list(e.known_labels) for e in test]
     given: list[dict[str, Any]] = [{"tokens": list(e.tokens)} for e in test]
-    found = evaluate(rules, GoldData(model.labels_, batch, gold, given))
-    check(found, slow(rules, model.labels_, batch, gold, given))
-    assert found.all is not None and found.none is not None and found.all.f1 > found.none.f1
+    result = evaluate(rules, GoldData(model.labels_, batch, gold, given))
+    check(result, slow(rules, model.labels_, batch, gold, given))
+    assert result.all is not None and result.none is not None and result.all.f1 > result.none.f1

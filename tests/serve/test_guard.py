@@ -33,10 +33,10 @@ def test_the_token_opens(guarded: Client, header: str) -> None:
 )
 @pytest.mark.parametrize("path", ["/", "/model", "/metrics", "/openapi.json", "/static/main.js"])
 def test_without_the_token_nothing_opens(guarded: Client, path: str, header: str) -> None:
-    found = guarded.get(path, headers={"authorization": header} if header else {})
-    assert (found.status_code, found.json()["error"]["code"]) == (401, "token")
-    assert found.headers["www-authenticate"].startswith("Basic")
-    assert "sesame" not in found.text
+    result = guarded.get(path, headers={"authorization": header} if header else {})
+    assert (result.status_code, result.json()["error"]["code"]) == (401, "token")
+    assert result.headers["www-authenticate"].startswith("Basic")
+    assert "sesame" not in result.text
 
 
 def test_health_needs_no_token(guarded: Client) -> None:
@@ -74,11 +74,11 @@ def test_a_body_is_counted_while_it_comes() -> None:
             sent += 100
             yield b" " * 100
 
-    found = client.post("/tag", content=endless(), headers=JSON)
-    assert (found.status_code, found.json()["error"]["code"]) == (413, "body")
+    answer = client.post("/tag", content=endless(), headers=JSON)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (413, "body")
     assert sent < 5000  # the rest was not asked for
-    told = client.post("/tag", content=b"{}", headers={**JSON, "content-length": "2000"})
-    assert told.status_code == 413
+    response = client.post("/tag", content=b"{}", headers={**JSON, "content-length": "2000"})
+    assert response.status_code == 413
 
 
 def test_a_body_that_does_not_come() -> None:
@@ -89,8 +89,8 @@ def test_a_body_that_does_not_come() -> None:
         await asyncio.sleep(1)
         yield b"}"
 
-    found = client.post("/tag", content=slow(), headers=JSON)
-    assert (found.status_code, found.json()["error"]["code"]) == (408, "body")
+    answer = client.post("/tag", content=slow(), headers=JSON)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (408, "body")
 
 
 @pytest.mark.parametrize(
@@ -111,12 +111,12 @@ def test_only_json_is_taken(kind: str, status: int) -> None:
 
 @pytest.mark.parametrize("path", ["/", "/health", "/nothing", "/static/style.css", "/metrics"])
 def test_every_answer_has_the_headers(path: str) -> None:
-    found = Client(service_of()).get(path)
+    result = Client(service_of()).get(path)
     for name, value in SECURITY:
-        assert found.headers[name.decode()] == value.decode()
-    assert "unsafe" not in found.headers["content-security-policy"]
-    assert "access-control-allow-origin" not in found.headers
-    assert "server" not in found.headers
+        assert result.headers[name.decode()] == value.decode()
+    assert "unsafe" not in result.headers["content-security-policy"]
+    assert "access-control-allow-origin" not in result.headers
+    assert "server" not in result.headers
 
 
 def test_other_sites_only_if_asked() -> None:
@@ -134,8 +134,8 @@ def test_other_sites_only_if_asked() -> None:
 def test_a_server_that_stops_takes_nothing_new() -> None:
     client = Client(service_of())
     client.app.state.is_stopping = True
-    found = client.get("/health")
-    assert (found.status_code, found.json()["error"]["code"], found.headers["retry-after"]) == (503, "stopping", "1")
+    result = client.get("/health")
+    assert (result.status_code, result.json()["error"]["code"], result.headers["retry-after"]) == (503, "stopping", "1")
 
 
 def test_what_nobody_expected_is_logged_and_not_shown(
@@ -147,9 +147,9 @@ def test_what_nobody_expected_is_logged_and_not_shown(
         raise ZeroDivisionError("a secret")
 
     monkeypatch.setattr("bridle.decoding.decoder.Decoder.explain", broken)
-    found = client.post("/explain", {"text": "a"})
-    assert (found.status_code, found.json()["error"]["code"]) == (500, "internal")
-    assert "secret" not in found.text and "a secret" in caplog.text
+    answer = client.post("/explain", {"text": "a"})
+    assert (answer.status_code, answer.json()["error"]["code"]) == (500, "internal")
+    assert "secret" not in answer.text and "a secret" in caplog.text
 
 
 def test_the_client_that_leaves_is_no_error(caplog: pytest.LogCaptureFixture) -> None:

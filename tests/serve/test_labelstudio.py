@@ -47,16 +47,16 @@ REQUEST = {
 
 @pytest.fixture(scope="module")
 def client() -> Iterator[Client]:
-    made = Client(service_of())
-    yield made
-    made.app.state.close()
+    built = Client(service_of())
+    yield built
+    built.app.state.close()
 
 
 def test_tasks_get_regions_that_obey_the_rules(client: Client, tmp_path: Path) -> None:
     version = client.ok("/setup", {"project": "3.17", "schema": CONFIG, "hostname": "http://x", "access_token": "y"})
-    found = client.ok("/predict", REQUEST)["results"]
-    labels = [one["labels"] for one in client.ok("/tag", {"texts": TEXTS})["results"]]
-    for text, prediction in zip(TEXTS, found, strict=True):
+    result = client.ok("/predict", REQUEST)["results"]
+    labels = [outcome["labels"] for outcome in client.ok("/tag", {"texts": TEXTS})["results"]]
+    for text, prediction in zip(TEXTS, result, strict=True):
         assert prediction["model_version"] == version["model_version"]
         scores = [region["score"] for region in prediction["result"]]
         assert prediction["score"] == min(scores) and all(0 < score <= 1 for score in scores)
@@ -67,10 +67,11 @@ def test_tasks_get_regions_that_obey_the_rules(client: Client, tmp_path: Path) -
     # Label Studio keeps predictions with their tasks; what it exports is read as it was labelled.
     path = tmp_path / "export.json"
     path.write_text(
-        json.dumps([{**task, "predictions": [one]} for task, one in zip(TASKS, found, strict=True)]), encoding="utf-8"
+        json.dumps([{**task, "predictions": [item]} for task, item in zip(TASKS, result, strict=True)]),
+        encoding="utf-8",
     )
     options = {"key": "body", "kind": "predictions", "scheme": "IO", "tokens": "references"}
-    assert [list(one.labels or ()) for one in read(path, "labelstudio", **options)] == labels
+    assert [list(label.labels or ()) for label in read(path, "labelstudio", **options)] == labels
 
 
 def test_events_are_acknowledged(client: Client) -> None:
@@ -82,8 +83,8 @@ def test_events_are_acknowledged(client: Client) -> None:
 @pytest.mark.parametrize("task", [{}, {"data": None}, {"data": []}, {"data": {"text": 7}}, {"data": {"body": "x"}}])
 def test_a_task_without_a_text_has_no_regions(client: Client, task: dict[str, object]) -> None:
     """It does not take their regions from the others."""
-    found = client.ok("/predict", {"tasks": [{"data": {"text": "Knuth, D.: The TeXbook. 1984."}}, task]})["results"]
-    assert found[0]["result"] and (found[1]["result"], found[1]["score"]) == ([], None)
+    result = client.ok("/predict", {"tasks": [{"data": {"text": "Knuth, D.: The TeXbook. 1984."}}, task]})["results"]
+    assert result[0]["result"] and (result[1]["result"], result[1]["score"]) == ([], None)
     client.error("/predict", {"tasks": [task]}, 422, "task")
 
 
@@ -93,15 +94,15 @@ def test_labels_that_annotators_cannot_choose_are_left_out(client: Client) -> No
       <Labels name="field" toName="t"><Label value="AUTHOR"/></Labels><Text name="t" value="$text"/></View>"""
     tasks = [{"data": {"text": "Knuth, D.: The TeXbook. 1984."}}]
     regions = client.ok("/predict", {"tasks": tasks, "label_config": config})["results"][0]["result"]
-    assert [(one["from_name"], one["value"]["labels"]) for one in regions] == [("field", ["AUTHOR"])]
+    assert [(item["from_name"], item["value"]["labels"]) for item in regions] == [("field", ["AUTHOR"])]
     fetched = '<Labels name="l" toName="t"/><Text name="t" value="$text" valueType="url"/>'
     client.error("/predict", {"tasks": tasks, "label_config": fetched}, 422, "task")
 
 
 def test_other_rules_are_another_version() -> None:
-    one, two = service_of(), service_of()
-    assert model_version(one) == model_version(two)
-    assert model_version(one) != model_version(replace(two, default=RuleText.from_text("present DATE\n", two.labels)))
+    item, two = service_of(), service_of()
+    assert model_version(item) == model_version(two)
+    assert model_version(item) != model_version(replace(two, default=RuleText.from_text("present DATE\n", two.labels)))
 
 
 @pytest.mark.parametrize(

@@ -41,9 +41,9 @@ def test_what_waits_is_done_together_in_order() -> None:
         while lane.waiting < 6:
             await asyncio.sleep(0)
         gate.set()
-        found = [await task for task in (first, *others)]
+        result = [await task for task in (first, *others)]
         lane.close()
-        return found
+        return result
 
     assert asyncio.run(ask()) == [2, 4, 6, 8, 10, 12, 14]
     assert sizes == [1, 4, 2]  # a batch is full when it has 100 tokens
@@ -65,9 +65,9 @@ def test_a_full_queue_turns_requests_away() -> None:
         while lane.waiting < 2:
             await asyncio.sleep(0)
         gate.set()
-        found = await asyncio.gather(*tasks, return_exceptions=True)
+        result = await asyncio.gather(*tasks, return_exceptions=True)
         lane.close()
-        return [one for one in found if isinstance(one, int)], sum(isinstance(one, HttpError) for one in found)
+        return [item for item in result if isinstance(item, int)], sum(isinstance(item, HttpError) for item in result)
 
     assert asyncio.run(ask()) == ([0, 2, 4], 1)
 
@@ -202,9 +202,9 @@ def test_requests_that_arrive_together_are_one_batch_and_get_their_own_answers(
         run(jobs)
 
     monkeypatch.setattr(lane, "_run", run_when_the_others_wait)
-    found = client.together([("POST", "/tag", {"tokens": [tokens]}, {}) for tokens in sample])
+    result = client.together([("POST", "/tag", {"tokens": [tokens]}, {}) for tokens in sample])
     after = batches(client)
-    assert [one.json() for one in found] == alone
+    assert [item.json() for item in result] == alone
     assert after[1] - before[1] == 61 and after[0] - before[0] <= 2  # the first ones, and those that came meanwhile
     client.app.state.close()
 
@@ -214,10 +214,10 @@ def test_one_bad_request_does_not_spoil_its_batch() -> None:
     good = {"texts": ["Knuth, D. The TeXbook. 1984"]}
     bad = [{"texts": ["a"], "k": 999}, {"columns": [{"pos": []}]}, {"texts": ["a"], "rules": "nonsense"}, {"texts": 1}]
     bodies = [good, *bad] * 8
-    found = client.together([("POST", "/tag", body, {}) for body in bodies])
+    result = client.together([("POST", "/tag", body, {}) for body in bodies])
     wanted = client.ok("/tag", good)
-    assert [one.status_code for one in found] == [200, 422, 422, 422, 422] * 8
-    assert all(one.json() == wanted for one in found[::5])
+    assert [item.status_code for item in result] == [200, 422, 422, 422, 422] * 8
+    assert all(item.json() == wanted for item in result[::5])
     client.app.state.close()
 
 
@@ -226,11 +226,13 @@ def test_a_sequence_that_lacks_what_a_rule_reads_fails_alone() -> None:
     rules, main = ["fix AUTHOR at pos /N/"], client.service.main
     good = {"columns": [{main: ["Knuth"], "pos": ["N"]}] * 2, "rules": rules}
     bad = {"columns": [{main: ["Knuth"], "pos": ["N"]}, {main: ["Knuth"]}], "rules": rules}
-    found = client.together([("POST", "/tag", body, {}) for body in [good, bad] * 5])
-    assert [one.status_code for one in found] == [200] * 10
-    assert all([result["labels"] for result in one.json()["results"]] == [["AUTHOR"]] * 2 for one in found[::2])
-    for one in found[1::2]:
-        fine, failed = one.json()["results"]
+    results = client.together([("POST", "/tag", body, {}) for body in [good, bad] * 5])
+    assert [outcome.status_code for outcome in results] == [200] * 10
+    assert all(
+        [result["labels"] for result in outcome.json()["results"]] == [["AUTHOR"]] * 2 for outcome in results[::2]
+    )
+    for outcome in results[1::2]:
+        fine, failed = outcome.json()["results"]
         assert fine["labels"] == ["AUTHOR"] and failed["status"] == "error" and failed["error"]["code"] == "given"
     none = {"columns": [{main: ["Knuth"]}], "rules": rules}  # if no sequence can be labelled, the request has an error
     assert client.error("/tag", none, 422, "given")["sequence"] == 0
@@ -263,7 +265,7 @@ def test_kernels_that_nobody_waits_for_are_stopped() -> None:
     hard = {"tokens": [[f"w{k % 50}" for k in range(2000)]] * 60, "rules": ["same label for equal tokens"]}
     easy = ("POST", "/tag", {"texts": ["a"], "rules": ["present AUTHOR"]}, {})
     watch = Stopwatch()
-    found = client.in_turn([("POST", "/tag", hard, {}), easy, easy])  # 60 sequences, 0.2 seconds each
-    assert [one.status_code for one in found[::2]] == [504, 200]
+    result = client.in_turn([("POST", "/tag", hard, {}), easy, easy])  # 60 sequences, 0.2 seconds each
+    assert [item.status_code for item in result[::2]] == [504, 200]
     assert watch.seconds < 4
     client.app.state.close()

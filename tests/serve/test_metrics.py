@@ -14,10 +14,10 @@ def test_the_text_is_in_the_format_of_prometheus() -> None:
     client = Client(service_of())
     client.ok("/tag", {"texts": ["a b c", "d"]})
     client.get("/nothing")
-    found = client.get("/metrics")
-    assert found.headers["content-type"].startswith("text/plain; version=0.0.4")
-    lines = found.text.splitlines()
-    assert found.text.endswith("\n") and all(line.startswith("# ") or LINE.fullmatch(line) for line in lines)
+    result = client.get("/metrics")
+    assert result.headers["content-type"].startswith("text/plain; version=0.0.4")
+    lines = result.text.splitlines()
+    assert result.text.endswith("\n") and all(line.startswith("# ") or LINE.fullmatch(line) for line in lines)
     for line in (
         'bridle_requests_total{path="/tag",status="200"} 1',
         f'bridle_requests_total{{path="{OTHER}",status="404"}} 1',
@@ -30,7 +30,7 @@ def test_the_text_is_in_the_format_of_prometheus() -> None:
     ):
         assert line in lines
     for name in {line.split()[2] for line in lines if line.startswith("# TYPE")}:
-        assert f"# HELP {name} " in found.text
+        assert f"# HELP {name} " in result.text
     client.app.state.close()
 
 

@@ -12,15 +12,15 @@ from serving import Client, service_of
 
 @pytest.fixture(scope="module")
 def description() -> dict[str, Any]:
-    found: dict[str, Any] = Client(service_of()).ok("/openapi.json")
-    return found
+    result: dict[str, Any] = Client(service_of()).ok("/openapi.json")
+    return result
 
 
 def test_every_endpoint_is_described(description: dict[str, Any]) -> None:
     assert description["openapi"].startswith("3.1")
     described = {(method.upper(), path) for path, some in description["paths"].items() for method in some}
-    assert described == {(one.method, one.path) for one in ENDPOINTS}
-    names = [one["operationId"] for some in description["paths"].values() for one in some.values()]
+    assert described == {(item.method, item.path) for item in ENDPOINTS}
+    names = [item["operationId"] for some in description["paths"].values() for item in some.values()]
     assert len(set(names)) == len(names)
 
 
@@ -28,12 +28,12 @@ def test_every_reference_leads_somewhere(description: dict[str, Any]) -> None:
     def references(value: Any) -> set[str]:
         if isinstance(value, dict):
             own = {value["$ref"]} if isinstance(value.get("$ref"), str) else set()
-            return own.union(*(references(one) for one in value.values()))
-        return set().union(*(references(one) for one in value)) if isinstance(value, list) else set()
+            return own.union(*(references(item) for item in value.values()))
+        return set().union(*(references(item) for item in value)) if isinstance(value, list) else set()
 
-    found = references(description)
-    assert "#/components/schemas/TagRequest" in found
-    assert {one.rpartition("/")[2] for one in found} <= set(description["components"]["schemas"])
+    result = references(description)
+    assert "#/components/schemas/TagRequest" in result
+    assert {item.rpartition("/")[2] for item in result} <= set(description["components"]["schemas"])
 
 
 def test_errors_are_described(description: dict[str, Any]) -> None:

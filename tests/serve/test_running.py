@@ -37,8 +37,8 @@ class Server:
         self.said = list[str]()
         for line in self.process.stderr:
             self.said.append(line.decode())
-            if found := re.search(r"http://127\.0\.0\.1:(\d+)/", self.said[-1]):
-                self.port = int(found[1])
+            if match := re.search(r"http://127\.0\.0\.1:(\d+)/", self.said[-1]):
+                self.port = int(match[1])
                 break
         else:
             pytest.fail("".join(self.said))
@@ -89,9 +89,9 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def server(run: Cli, model: Path) -> Iterator[Server]:
-    made = Server(run, model, "--rules", model.with_suffix(".rules"))
-    yield made
-    made.close()
+    built = Server(run, model, "--rules", model.with_suffix(".rules"))
+    yield built
+    built.close()
 
 
 def expected(model: Path) -> dict[str, list[str]]:
@@ -109,8 +109,10 @@ def test_many_clients_get_their_own_answers(server: Server, model: Path) -> None
         connection = HTTPConnection("127.0.0.1", server.port, timeout=30)
         for k in range(20):
             some = [TEXTS[(number + k + j) % 3] for j in range(1 + k % 4)]
-            status, found = server.post("/tag", {"texts": some}, connection)
-            assert status == 200 and [one["labels"] for one in found["results"]] == [wanted[text] for text in some]
+            status, answer = server.post("/tag", {"texts": some}, connection)
+            assert status == 200 and [outcome["labels"] for outcome in answer["results"]] == [
+                wanted[text] for text in some
+            ]
             if k % 5 == 0:
                 assert server.post("/tag", {"texts": some, "rules": "nonsense"}, connection)[0] == 422
         connection.close()
@@ -131,7 +133,7 @@ def test_a_stop_answers_what_is_in_flight(server: Server, model: Path, how: sign
     def client() -> None:
         while go_on.is_set():
             try:
-                status, found = server.post("/tag", {"texts": TEXTS})
+                status, answer = server.post("/tag", {"texts": TEXTS})
             except (ConnectionError, TimeoutError):  # nobody listens any more
                 refused[0] += 1
                 return
@@ -140,10 +142,10 @@ def test_a_stop_answers_what_is_in_flight(server: Server, model: Path, how: sign
                 return
             if status == 503:
                 refused[0] += 1
-            elif [one["labels"] for one in found["results"]] == [wanted[text] for text in TEXTS]:
+            elif [outcome["labels"] for outcome in answer["results"]] == [wanted[text] for text in TEXTS]:
                 answers[0] += 1
             else:
-                wrong.append(found)
+                wrong.append(answer)
 
     threads = [threading.Thread(target=client) for _ in range(8)]
     for thread in threads:
@@ -166,8 +168,8 @@ def test_long_work_is_answered_before_the_end_and_a_second_ctrl_c_does_not_wait(
         answer = pool.submit(server.post, "/tag", hard)
         time.sleep(0.5)
         assert server.stop(signal.SIGINT) == 130
-        status, found = answer.result(30)
-        assert status == 200 and [one["status"] for one in found["results"]] == ["limit", "limit"]
+        status, result = answer.result(30)
+        assert status == 200 and [outcome["status"] for outcome in result["results"]] == ["limit", "limit"]
     server = Server(run, model, "--seconds", "4")
     with ThreadPoolExecutor(1) as pool:
         answer = pool.submit(server.post, "/tag", {**hard, "tokens": hard["tokens"] * 10})
@@ -185,8 +187,8 @@ def test_a_port_that_is_taken(run: Cli, model: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
-        found = run("serve", model, "--port", taken.getsockname()[1])
-    assert found.exit_code == 2 and "cannot listen" in found.stderr and "--port 0" in found.stderr
+        completed = run("serve", model, "--port", taken.getsockname()[1])
+    assert completed.exit_code == 2 and "cannot listen" in completed.stderr and "--port 0" in completed.stderr
 
 
 @pytest.mark.slow

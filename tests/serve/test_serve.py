@@ -18,9 +18,9 @@ ANSWERED = {"optimal", "limit", "relaxed"}
 
 @pytest.fixture(scope="module")
 def client() -> Iterator[Client]:
-    made = Client(service_of())
-    yield made
-    made.app.state.close()
+    built = Client(service_of())
+    yield built
+    built.app.state.close()
 
 
 @pytest.fixture(scope="module")
@@ -35,17 +35,17 @@ def test_labels_are_those_of_the_library(client: Client, sample: list[list[str]]
     tagger = client.service.tagger
     decoder = tagger.decoder(client.service.default.rules, on_infeasible="relax")
     wanted = tagger.decode(sample, decoder)
-    found = client.ok("/tag", {"tokens": sample})
-    assert found["model"] == tagger.fingerprint_
-    assert [one["labels"] for one in found["results"]] == wanted.labels
-    assert [one["score"] for one in found["results"]] == wanted.scores.tolist()
-    assert [one["bound"] for one in found["results"]] == wanted.bounds.tolist()
-    assert [one["status"] for one in found["results"]] == wanted.status.tolist()
-    for one, decoding in zip(found["results"], wanted, strict=True):
-        assert one["penalty"] == pytest.approx(decoding.penalty)
-        told = [(violation["rule"], violation["times"]) for violation in one["violated"]]
-        assert told == [(str(rule), times) for rule, times in decoding.violated]
-    assert any(one["violated"] for one in found["results"]), "otherwise nothing was compared"
+    result = client.ok("/tag", {"tokens": sample})
+    assert result["model"] == tagger.fingerprint_
+    assert [outcome["labels"] for outcome in result["results"]] == wanted.labels
+    assert [outcome["score"] for outcome in result["results"]] == wanted.scores.tolist()
+    assert [outcome["bound"] for outcome in result["results"]] == wanted.bounds.tolist()
+    assert [outcome["status"] for outcome in result["results"]] == wanted.status.tolist()
+    for outcome, decoding in zip(result["results"], wanted, strict=True):
+        assert outcome["penalty"] == pytest.approx(decoding.penalty)
+        output = [(violation["rule"], violation["times"]) for violation in outcome["violated"]]
+        assert output == [(str(rule), times) for rule, times in decoding.violated]
+    assert any(outcome["violated"] for outcome in result["results"]), "otherwise nothing was compared"
 
 
 def test_rules_come_by_name_as_text_or_as_sentences(client: Client, sample: list[list[str]]) -> None:
@@ -60,8 +60,8 @@ def test_rules_come_by_name_as_text_or_as_sentences(client: Client, sample: list
         ({"rules": "# all of it\r\nforbid VENUE\r\n"}, strict),
         ({"rules": ["forbid VENUE"]}, strict),
     ):
-        found = client.ok("/tag", {"tokens": sample, **body})
-        assert [one["labels"] for one in found["results"]] == wanted, body
+        result = client.ok("/tag", {"tokens": sample, **body})
+        assert [outcome["labels"] for outcome in result["results"]] == wanted, body
 
 
 def test_columns_are_another_way_to_send_tokens(client: Client, sample: list[list[str]]) -> None:
@@ -71,15 +71,15 @@ def test_columns_are_another_way_to_send_tokens(client: Client, sample: list[lis
 
 def test_spans_have_characters_of_the_text(client: Client) -> None:
     text = "😀 " + TEXT  # offsets count code points
-    [one] = client.ok("/tag", {"texts": [text], "spans": True, "tokens_out": True})["results"]
-    assert [text[a:b] for a, b in one["offsets"]] == one["tokens"]
-    assert {"AUTHOR", "TITLE", "DATE"} <= {span["label"] for span in one["spans"]}
-    for span in one["spans"]:
+    [item] = client.ok("/tag", {"texts": [text], "spans": True, "tokens_out": True})["results"]
+    assert [text[a:b] for a, b in item["offsets"]] == item["tokens"]
+    assert {"AUTHOR", "TITLE", "DATE"} <= {span["label"] for span in item["spans"]}
+    for span in item["spans"]:
         assert text[span["start"] : span["end"]] == span["text"]
-        assert set(one["labels"][span["start_token"] : span["end_token"]]) == {span["label"]}
-    assert "O" not in {span["label"] for span in one["spans"]}
-    [bare] = client.ok("/tag", {"tokens": [one["tokens"]], "spans": True})["results"]
-    assert [(s["start"], s["end"], s["text"]) for s in bare["spans"]] == [(None, None, None)] * len(one["spans"])
+        assert set(item["labels"][span["start_token"] : span["end_token"]]) == {span["label"]}
+    assert "O" not in {span["label"] for span in item["spans"]}
+    [bare] = client.ok("/tag", {"tokens": [item["tokens"]], "spans": True})["results"]
+    assert [(s["start"], s["end"], s["text"]) for s in bare["spans"]] == [(None, None, None)] * len(item["spans"])
 
 
 def test_the_k_best_and_probabilities(client: Client, sample: list[list[str]]) -> None:
@@ -87,29 +87,34 @@ def test_the_k_best_and_probabilities(client: Client, sample: list[list[str]]) -
     decoder = tagger.decoder(client.service.default.rules, on_infeasible="relax")
     given = tagger.given(sample[:3], decoder)
     assert given is not None
-    found = client.ok("/tag", {"tokens": sample[:3], "k": 3, "probabilities": True})["results"]
-    for one, tokens, its in zip(found, sample, given, strict=False):
+    result = client.ok("/tag", {"tokens": sample[:3], "k": 3, "probabilities": True})["results"]
+    for item, tokens, its in zip(result, sample, given, strict=False):
         lattice = tagger.lattice(tokens)
         best = decoder.k_best(lattice, 3, its)
-        assert [(r["labels"], r["score"]) for r in one["k_best"]] == [(d.labels, d.score) for d in best]
-        table, ids = decoder.marginals(lattice, its), tagger.labels_.ids(one["labels"])
-        assert one["probabilities"] == pytest.approx([table[t, y] for t, y in enumerate(ids)])
+        assert [(r["labels"], r["score"]) for r in item["k_best"]] == [(d.labels, d.score) for d in best]
+        table, ids = decoder.marginals(lattice, its), tagger.labels_.ids(item["labels"])
+        assert item["probabilities"] == pytest.approx([table[t, y] for t, y in enumerate(ids)])
 
 
 def test_no_labelling_is_a_value(client: Client) -> None:
     body = {"tokens": [["Knuth", ","]], "rules": ["present AUTHOR", "forbid AUTHOR"]}
-    [one] = client.ok("/tag", {**body, "k": 2, "probabilities": True})["results"]
-    assert (one["status"], len(one["labels"]), one["probabilities"]) == ("relaxed", 2, None)
-    assert one["k_best"] == [{"labels": one["labels"], "score": one["score"]}]
-    assert [(v["line"], v["cost"]) for v in one["violated"]] in ([(1, None)], [(2, None)])
-    [one] = client.ok("/tag", {**body, "on_infeasible": "skip"})["results"]
-    assert (one["status"], one["labels"], one["score"], one["error"]["code"]) == ("infeasible", [], None, "infeasible")
+    [item] = client.ok("/tag", {**body, "k": 2, "probabilities": True})["results"]
+    assert (item["status"], len(item["labels"]), item["probabilities"]) == ("relaxed", 2, None)
+    assert item["k_best"] == [{"labels": item["labels"], "score": item["score"]}]
+    assert [(v["line"], v["cost"]) for v in item["violated"]] in ([(1, None)], [(2, None)])
+    [item] = client.ok("/tag", {**body, "on_infeasible": "skip"})["results"]
+    assert (item["status"], item["labels"], item["score"], item["error"]["code"]) == (
+        "infeasible",
+        [],
+        None,
+        "infeasible",
+    )
 
 
 def test_an_empty_request_and_an_empty_sequence(client: Client) -> None:
     assert client.ok("/tag", {"texts": []})["results"] == []
     results = client.ok("/tag", {"texts": ["", " ", TEXT], "spans": True})["results"]
-    assert [len(one["labels"]) for one in results[:2]] == [0, 0]
+    assert [len(outcome["labels"]) for outcome in results[:2]] == [0, 0]
     assert results[2]["spans"]
 
 
@@ -122,7 +127,7 @@ def test_scores_are_decoded_as_by_the_library(client: Client) -> None:
     rules = ["at most 1 token of B", "fix C at tokens /x/  [penalty 0.125]"]
     sequence = {"unary": unary, "pairwise": pairwise, "start": [0, 0, 1], "end": [0, 0, 0], "tokens": ["x", "y", "z"]}
     body = {"labels": ["A", "B", "C"], "sequences": [sequence], "rules": rules, "k": 3}
-    [one] = client.ok("/decode", body)["results"]
+    [item] = client.ok("/decode", body)["results"]
     low = float("-inf")
     lattice = bridle.Lattice(
         [[low if x is None else x for x in row] for row in unary],
@@ -131,8 +136,8 @@ def test_scores_are_decoded_as_by_the_library(client: Client) -> None:
         [0, 0, 0],
     )
     best = bridle.Decoder(["A", "B", "C"], rules).k_best(lattice, 3, {"tokens": ["x", "y", "z"]})
-    assert [(r["labels"], r["score"]) for r in one["k_best"]] == [(d.labels, d.score) for d in best]
-    assert (one["labels"], one["score"]) == (best[0].labels, best[0].score)
+    assert [(r["labels"], r["score"]) for r in item["k_best"]] == [(d.labels, d.score) for d in best]
+    assert (item["labels"], item["score"]) == (best[0].labels, best[0].score)
 
 
 def test_given_values_of_scores(client: Client) -> None:
@@ -175,42 +180,42 @@ def test_scores_that_do_not_fit(client: Client, change: dict[str, Any], code: st
 
 
 def test_reasons_are_those_of_the_library(client: Client) -> None:
-    found = client.ok("/explain", {"text": TEXT, "k": 3})
+    result = client.ok("/explain", {"text": TEXT, "k": 3})
     tagger = client.service.tagger
     decoder = tagger.decoder(client.service.default.rules, on_infeasible="relax")
-    [given] = tagger.given([found["tokens"]], decoder) or [None]
-    why = decoder.explain(tagger.lattice(found["tokens"]), given)
-    assert [TEXT[a:b] for a, b in found["offsets"]] == found["tokens"]
-    assert (found["plain"]["labels"], found["plain"]["score"]) == (why.plain.labels, why.plain.score)
-    assert (found["best"]["labels"], found["best"]["score"]) == (why.best.labels, why.best.score)
-    assert (found["changed"], found["cost"]) == (why.changed, why.cost) != ([], 0)
-    assert [(e["rule"], e["price"], e["at"]) for e in found["effects"]] == [
+    [given] = tagger.given([result["tokens"]], decoder) or [None]
+    why = decoder.explain(tagger.lattice(result["tokens"]), given)
+    assert [TEXT[a:b] for a, b in result["offsets"]] == result["tokens"]
+    assert (result["plain"]["labels"], result["plain"]["score"]) == (why.plain.labels, why.plain.score)
+    assert (result["best"]["labels"], result["best"]["score"]) == (why.best.labels, why.best.score)
+    assert (result["changed"], result["cost"]) == (why.changed, why.cost) != ([], 0)
+    assert [(e["rule"], e["price"], e["at"]) for e in result["effects"]] == [
         (str(e.rule), e.price, list(e.at)) for e in why.effects
     ]
-    assert [a["labels"] for a in found["alternatives"]] == [d.labels for d in why.alternatives(3)]
-    assert found["alternatives"][0]["difference"] == pytest.approx(why.best.score - why.alternatives(3)[0].score)
+    assert [a["labels"] for a in result["alternatives"]] == [d.labels for d in why.alternatives(3)]
+    assert result["alternatives"][0]["difference"] == pytest.approx(why.best.score - why.alternatives(3)[0].score)
     table = why.probabilities("rules")
     assert table is not None
-    assert found["probabilities"]["best"] == pytest.approx([table[t, y] for t, y in enumerate(why.best.ids)])
-    assert found["plain"]["violated"] and found["clash"] == [] and "svg" not in found
+    assert result["probabilities"]["best"] == pytest.approx([table[t, y] for t, y in enumerate(why.best.ids)])
+    assert result["plain"]["violated"] and result["clash"] == [] and "svg" not in result
     lines = embedded_rules().split("\n")
-    for violation in found["plain"]["violated"]:
+    for violation in result["plain"]["violated"]:
         assert violation["rule"].split("  [")[0] in lines[violation["line"] - 1]
 
 
 def test_a_clash_is_named_with_its_lines(client: Client) -> None:
     rules = "# a comment\npresent AUTHOR\nforbid AUTHOR\nat most 3 segments of TITLE\n"
-    found = client.ok("/explain", {"tokens": ["a", "b"], "rules": rules})
-    assert found["best"]["status"] == "relaxed"
-    assert sorted(one["line"] for one in found["clash"]) == [2, 3]
-    assert found["alternatives"] == [] and found["alternatives_missing"] and found["probabilities"]["best"] is None
+    result = client.ok("/explain", {"tokens": ["a", "b"], "rules": rules})
+    assert result["best"]["status"] == "relaxed"
+    assert sorted(item["line"] for item in result["clash"]) == [2, 3]
+    assert result["alternatives"] == [] and result["alternatives_missing"] and result["probabilities"]["best"] is None
 
 
 def test_a_picture_and_gold(client: Client) -> None:
     gold = ["AUTHOR", "<script>alert(1)</script>"]
-    found = client.ok("/explain", {"tokens": ["a", "<script>x</script>"], "gold": gold, "picture": True})
-    assert found["gold"] == gold
-    assert found["svg"].startswith("<svg") and "<script" not in found["svg"]
+    result = client.ok("/explain", {"tokens": ["a", "<script>x</script>"], "gold": gold, "picture": True})
+    assert result["gold"] == gold
+    assert result["svg"].startswith("<svg") and "<script" not in result["svg"]
     client.error("/explain", {"tokens": ["a"], "gold": gold}, 422, "gold")
 
 
@@ -231,24 +236,27 @@ def test_what_to_explain_must_be_clear(client: Client, body: dict[str, Any]) -> 
 def test_bad_rules_are_findings(client: Client) -> None:
     soft = "at most 1 token of DATE  [penalty 2 per violation]"
     rules = f"AUTHOR befor TITLE\nforbid TITEL  # why\n{soft}\nfix O at tokens /a/ by re"
-    found = client.ok("/rules/check", {"rules": rules})
-    assert {(one["line"], one["code"]) for one in found["findings"] if one["level"] == "error"} == {
+    result = client.ok("/rules/check", {"rules": rules})
+    assert {(finding["line"], finding["code"]) for finding in result["findings"] if finding["level"] == "error"} == {
         (1, "syntax"),
         (2, "unknown-label"),
         (4, "backtracking"),
     }
-    fix = next(one["fix"] for one in found["findings"] if one["line"] == 1)
+    fix = next(finding["fix"] for finding in result["findings"] if finding["line"] == 1)
     assert fix == {"title": fix["title"], "line": 1, "replacement": "AUTHOR before TITLE"}
-    third = next(one for one in found["rules"] if one["line"] == 3)
+    third = next(rule for rule in result["rules"] if rule["line"] == 3)
     assert (third["sentence"], third["penalty"], third["per"]) == ("at most 1 token of DATE", 2.0, "violation")
-    assert next(one for one in found["rules"] if one["line"] == 2)["comment"] == "why"
+    assert next(rule for rule in result["rules"] if rule["line"] == 2)["comment"] == "why"
 
 
 def test_test_cases_are_run(client: Client) -> None:
     good, bad = (f'example "{TEXT}" has DATE "{date}"' for date in ("1984", "TeXbook"))
-    found = client.ok("/rules/test", {"rules": f"present DATE\n{good}\n{bad}\n"})["examples"]
-    assert [(one["line"], one["passed"], bool(one["message"])) for one in found] == [(2, True, False), (3, False, True)]
-    assert found[1]["wrong"] and found[1]["tokens"][found[1]["wrong"][0]] == "TeXbook"
+    result = client.ok("/rules/test", {"rules": f"present DATE\n{good}\n{bad}\n"})["examples"]
+    assert [(item["line"], item["passed"], bool(item["message"])) for item in result] == [
+        (2, True, False),
+        (3, False, True),
+    ]
+    assert result[1]["wrong"] and result[1]["tokens"][result[1]["wrong"][0]] == "TeXbook"
     assert client.ok("/rules/check", {"rules": good})["examples"] == [{"line": 1, "text": TEXT}]
     client.error("/rules/test", {"rules": f"presnt DATE\n{good}"}, 422, "rule-syntax")
 
@@ -256,8 +264,8 @@ def test_test_cases_are_run(client: Client) -> None:
 def test_sentences_can_be_read(client: Client) -> None:
     sentences = client.ok("/sentences")["sentences"]
     assert len(sentences) > 10
-    for one in sentences:
-        bridle.rules.parse_lines([one["example"]])
+    for sentence in sentences:
+        bridle.rules.parse_lines([sentence["example"]])
 
 
 @pytest.mark.parametrize(
@@ -288,9 +296,9 @@ def test_a_test_case_that_cannot_be_read_does_not_matter_to_requests_that_need_r
     for _ in range(2):  # the second time, the rules are remembered
         assert client.ok("/tag", {"texts": ["Knuth 1984"], "rules": rules})["results"][0]["status"] == "optimal"
         assert client.ok("/explain", {"text": "Knuth 1984", "rules": rules})["best"]["status"] == "optimal"
-        assert [one["line"] for one in client.ok("/evaluate", {"data": "sample", "rules": rules})["rules"]] == [1]
+        assert [rule["line"] for rule in client.ok("/evaluate", {"data": "sample", "rules": rules})["rules"]] == [1]
         assert client.error("/rules/test", {"rules": rules}, 422, "rule-syntax")["line"] == 2
-    assert [(one["line"], one["code"]) for one in client.ok("/rules/check", {"rules": rules})["findings"]] == [
+    assert [(rule["line"], rule["code"]) for rule in client.ok("/rules/check", {"rules": rules})["findings"]] == [
         (2, "syntax")
     ]
     for wrong in (f"{bad}\nexample before\n", f"{bad}\nexamples “Knuth”\n"):
@@ -325,8 +333,8 @@ def test_a_model_of_tokens_splits_texts_as_its_tokens_suggest() -> None:
     ):
         client = Client(Service(tagger, split_as=asked))
         assert client.ok("/model")["tokens"] == how
-        [one] = client.ok("/tag", {"texts": ["Knuth, TeX."], "tokens_out": True})["results"]
-        assert one["tokens"] == tokens
+        [item] = client.ok("/tag", {"texts": ["Knuth, TeX."], "tokens_out": True})["results"]
+        assert item["tokens"] == tokens
         [tested] = client.ok("/rules/test", {"rules": 'example "Knuth, TeX." has A "Knuth"'})["examples"]
         assert tested["tokens"] == tokens and tested["passed"] == (how == "punctuation")
         client.app.state.close()
@@ -341,8 +349,8 @@ def test_a_model_that_needs_more_than_text() -> None:
     client.error("/tag", {"texts": ["the cat"]}, 422, "columns")
     error = client.error("/tag", {"columns": [{"word": ["the"]}]}, 422, "columns")
     assert error["sequence"] == 0 and "'pos'" in error["what"]
-    [one] = client.ok("/tag", {"columns": [{"word": ["the"], "pos": ["DT"]}]})["results"]
-    assert one["labels"] == ["D"]
+    [item] = client.ok("/tag", {"columns": [{"word": ["the"], "pos": ["DT"]}]})["results"]
+    assert item["labels"] == ["D"]
     ruled = {"columns": [{"word": ["the"], "pos": ["DT"]}], "rules": ["fix N at tokens where pos is DT"]}
     checked = client.post("/tag", ruled)
     assert checked.status_code in (200, 422)  # whatever the sentence is called, nothing breaks
@@ -418,13 +426,13 @@ HOSTILE = "<script>alert('x')</script>\u202e\x00\x1b[31m{argument}{{7*7}}%s${jnd
 
 
 def test_strings_that_look_like_code_stay_strings(client: Client) -> None:
-    [one] = client.ok("/tag", {"texts": [HOSTILE], "tokens_out": True})["results"]
-    assert "".join(one["tokens"]) == "".join(HOSTILE.split())
+    [item] = client.ok("/tag", {"texts": [HOSTILE], "tokens_out": True})["results"]
+    assert "".join(item["tokens"]) == "".join(HOSTILE.split())
     error = client.error("/tag", {"texts": [], "rule_set": HOSTILE}, 404, "unknown-rule-set")
     assert "{argument}" in error["got"]
     for body in ({"rules": HOSTILE}, {"rules": f'forbid "{HOSTILE}"'}, {"rules": f"# {HOSTILE}\nforbid AUTHOR"}):
-        found = client.post("/tag", {"texts": [TEXT], **body})
-        assert found.status_code in (200, 422) and found.headers["content-type"] == "application/json"
+        answer = client.post("/tag", {"texts": [TEXT], **body})
+        assert answer.status_code in (200, 422) and answer.headers["content-type"] == "application/json"
     assert client.get("/%3Cscript%3Ealert(1)%3C/script%3E").headers["content-type"] == "application/json"
 
 
@@ -479,5 +487,5 @@ def test_answers_have_a_bound(client: Client) -> None:
 
 def test_scores_that_leave_no_labelling_blame_no_rule(client: Client) -> None:
     body = {"labels": ["A", "B"], "sequences": [{"unary": [[None, None]]}], "rules": []}
-    (found,) = client.ok("/decode", body)["results"]
-    assert found["error"]["what"] == "the scores leave no labelling"
+    (result,) = client.ok("/decode", body)["results"]
+    assert result["error"]["what"] == "the scores leave no labelling"

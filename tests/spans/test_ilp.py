@@ -78,11 +78,11 @@ def test_decodings_of_a_batch_pass_the_judge(calls: list[int]) -> None:
     rng = np.random.default_rng(3)
     large = [SpanLattice.all_words(n, rng.normal(size=(n, n))) for n in (50, 3, 47)]  # 1275 words are one program
     lattices = [*batch(1, 20), large[0], EMPTY, *large[1:], *batch(2, 120)]
-    found = SpanDecoder(engine="ilp").decode_batch(lattices, threads=1)
+    decodings = SpanDecoder(engine="ilp").decode_batch(lattices, threads=1)
     assert len(calls) < len(lattices) / 6 and max(calls) == 1275
-    assert sum(calls) == sum(d.stats["variables"] for d in found)  # each was solved once
+    assert sum(calls) == sum(d.stats["variables"] for d in decodings)  # each was solved once
     best = SpanDecoder(engine="viterbi").decode_batch(lattices, threads=1)
-    for lattice, d, wanted in zip(lattices, found, best, strict=True):
+    for lattice, d, wanted in zip(lattices, decodings, best, strict=True):
         assert check_spans(lattice, [], d).complaints == [] and d.optimal
         assert d.score == pytest.approx(wanted.score)
 
@@ -114,9 +114,9 @@ def test_a_time_limit_is_of_each_sequence(calls: list[int]) -> None:
 
 def test_ties_do_not_depend_on_threads() -> None:
     lattices = [SpanLattice.all_words(n % 7, np.zeros((n % 7, 7))) for n in range(300)]
-    one, *others = (SpanDecoder(engine="ilp").decode_batch(lattices, threads=threads) for threads in (1, 2, 3))
+    decodings, *others = (SpanDecoder(engine="ilp").decode_batch(lattices, threads=threads) for threads in (1, 2, 3))
     for other in others:
-        assert [d.words for d in other] == [d.words for d in one]
+        assert [d.words for d in other] == [d.words for d in decodings]
 
 
 def test_seconds_of_a_joined_program_are_shared_by_columns() -> None:

@@ -34,12 +34,12 @@ def assert_best(case: Case) -> None:
         for rule in clash:
             assert best_of(_with(case, [other for other in clash if other is not rule])) > -float("inf")
         return
-    found = selector.select(case.spans, **case.places)
-    assert found.optimal and found.score == pytest.approx(best, abs=NEAR)
-    chosen = tuple(case.spans[k] for k in found.indices)
-    assert tuple(sorted(found.indices)) in set(selections(case))
+    result = selector.select(case.spans, **case.places)
+    assert result.optimal and result.score == pytest.approx(best, abs=NEAR)
+    chosen = tuple(case.spans[k] for k in result.indices)
+    assert tuple(sorted(result.indices)) in set(selections(case))
     assert value_of(case, chosen) == pytest.approx(best, abs=NEAR)
-    verdict = check_selection(case.spans, case.rules, found, overlap=case.overlap, **case.places)
+    verdict = check_selection(case.spans, case.rules, result, overlap=case.overlap, **case.places)
     assert verdict.complaints == []
 
 
@@ -75,8 +75,8 @@ def test_the_integer_program_agrees_where_folding_is_too_large(overlap: str, mon
     for rng in seeds(70, key=9100):
         case = random_case(rng, None, overlap, by_token=bool(rng.integers(2)))
         assert_best(case)
-        found = SpanSelector(case.rules, overlap=case.overlap, on_infeasible="skip").select(case.spans, **case.places)
-        programs += found.engine == "ilp" and found.stats["programs"] > 0
+        result = SpanSelector(case.rules, overlap=case.overlap, on_infeasible="skip").select(case.spans, **case.places)
+        programs += result.engine == "ilp" and result.stats["programs"] > 0
     assert programs > 10
 
 
@@ -87,9 +87,9 @@ def test_a_program_that_is_too_large_is_a_limit(monkeypatch: pytest.MonkeyPatch)
     with pytest.raises(LimitReached) as raised:
         bridle.select(spans, ["A next to B"])
     assert raised.value.bound >= 0
-    found = bridle.select(spans, ["A next to B  [penalty 0.5 per violation]"])
-    assert found.status == "limit" and found.score <= found.bound
-    assert check_selection(spans, ["A next to B  [penalty 0.5 per violation]"], found).ok
+    result = bridle.select(spans, ["A next to B  [penalty 0.5 per violation]"])
+    assert result.status == "limit" and result.score <= result.bound
+    assert check_selection(spans, ["A next to B  [penalty 0.5 per violation]"], result).ok
 
 
 # ---- what spans mean to rules ---------------------------------------------------------------------------------------
@@ -114,8 +114,8 @@ def test_texts_keep_their_spaces() -> None:
     offsets = [(0, 3), (4, 8), (9, 12), (14, 20)]
     by_token = [(0, 2, "CITY", 2.0), (0, 1, "CITY", 1.0), (3, 4, "CITY", 1.0)]
     for tokens, its_text in ((offsets, text), (text.split(), None), (text.split(), text), (np.array(offsets), text)):
-        found = chosen(by_token, [rule], tokens=tokens, text=its_text)
-        assert found == [(0, 1, "CITY"), (3, 4, "CITY")]
+        result = chosen(by_token, [rule], tokens=tokens, text=its_text)
+        assert result == [(0, 1, "CITY"), (3, 4, "CITY")]
     assert chosen(by_token, [rule], given={"tokens": text.split()}) == [(0, 1, "CITY"), (3, 4, "CITY")]
 
 
@@ -215,8 +215,8 @@ def test_labels_by_number_of_any_type(kind: str) -> None:
             label_ids(np.array([0, most], dtype=kind), names)
     if last < 300:
         columns = {"start": [0], "end": [1], "label": np.array([last], dtype=kind), "score": [1.0]}
-        found = SpanSelector(["at most 1 segment of L0"], names[1:301]).select(columns)
-        assert [span.label for span in found.spans] == [f"L{last}"]
+        result = SpanSelector(["at most 1 segment of L0"], names[1:301]).select(columns)
+        assert [span.label for span in result.spans] == [f"L{last}"]
 
 
 @pytest.mark.parametrize("labels", [[True], [0, True], [0, np.True_], [1.0], [0, 1.0], [0, "A"], [-1]])
@@ -313,15 +313,15 @@ def test_batches_are_one_by_one() -> None:
     selector = SpanSelector(["fix A at given spot"], on_infeasible="skip")
     spans = [[(0, 1, "A", -1.0)], [(0, 1, "B", 1.0)], [(0, 2, "A", 1.0), (1, 2, "C", 3.0)]]
     given = [{"spot": 0}, {"spot": 0}, {"spot": 1}]
-    found = selector.select_batch(spans, given=given)
-    assert [one.status for one in found] == ["optimal", "infeasible", "optimal"]
-    assert [one.indices for one in found] == [[0], [], [0]]
-    for one, some, values in zip(found, spans, given, strict=True):
+    result = selector.select_batch(spans, given=given)
+    assert [item.status for item in result] == ["optimal", "infeasible", "optimal"]
+    assert [item.indices for item in result] == [[0], [], [0]]
+    for span, some, values in zip(result, spans, given, strict=True):
         again = selector.select(some, given=values)
-        assert (again.indices, again.score, again.status) == (one.indices, one.score, one.status)
+        assert (again.indices, again.score, again.status) == (span.indices, span.score, span.status)
     with pytest.raises(Infeasible) as raised:
         SpanSelector(["fix A at given spot"]).select_batch(spans, given=given)
-    assert raised.value.sequence == 1 and [len(one) for one in raised.value.decodings] == [1, 0, 1]
+    assert raised.value.sequence == 1 and [len(decoding) for decoding in raised.value.decodings] == [1, 0, 1]
     with pytest.raises(EngineError, match="one for each of the 3 texts"):
         selector.select_batch(spans, given=given[:2])
     with pytest.raises(LatticeError) as wrong:
@@ -342,11 +342,11 @@ def test_a_time_limit_leaves_a_true_bound(overlap: Any) -> None:
     best = bridle.select(spans, rules, overlap=overlap)
     assert best.optimal and check_selection(spans, rules, best, overlap=overlap).ok
     for seconds in (0.0, 0.02):
-        found = SpanSelector(rules, overlap=overlap, time_limit=seconds, on_infeasible="skip").select(spans)
-        assert found.bound >= best.score - 1e-6
-        assert found.status != "infeasible"
-        if found.status == "limit":
-            assert check_selection(spans, rules, found, overlap=overlap).ok and found.score <= best.score + 1e-6
+        result = SpanSelector(rules, overlap=overlap, time_limit=seconds, on_infeasible="skip").select(spans)
+        assert result.bound >= best.score - 1e-6
+        assert result.status != "infeasible"
+        if result.status == "limit":
+            assert check_selection(spans, rules, result, overlap=overlap).ok and result.score <= best.score + 1e-6
 
 
 @pytest.mark.parametrize("overlap", ["forbid", "nest"])
@@ -360,30 +360,30 @@ def test_time_that_runs_out_between_relaxation_and_branching_leaves_a_true_bound
         return solve(solver, deadline if relaxed else Deadline.after(0.0), relaxed=relaxed)
 
     monkeypatch.setattr(highs, "run", late)
-    found = SpanSelector(rules, overlap=overlap, on_infeasible="skip").select(spans)
-    assert found.bound >= best.score - 1e-6 and found.status in ("limit", "nothing_found")
+    result = SpanSelector(rules, overlap=overlap, on_infeasible="skip").select(spans)
+    assert result.bound >= best.score - 1e-6 and result.status in ("limit", "nothing_found")
 
 
 def test_selectors_and_selections_travel() -> None:
     spans, rules = hard_case()
     selector = SpanSelector(rules, overlap="nest", scores="log_odds", threshold=0.4)
     again = pickle.loads(pickle.dumps(selector))
-    found = selector.select(spans[:40])
-    assert again.select(spans[:40]).indices == found.indices == pickle.loads(pickle.dumps(found)).indices
+    result = selector.select(spans[:40])
+    assert again.select(spans[:40]).indices == result.indices == pickle.loads(pickle.dumps(result)).indices
     assert repr(again) == "SpanSelector(11 rules, overlap='nest')"
 
 
 def test_the_judge_sees_what_is_wrong() -> None:
     spans = [(0, 2, "A", 1.0), (1, 3, "A", 2.0), (0, 3, "B", 0.5)]
     rules = ["at most 1 segment of A", bridle.rules.parse("present B  [penalty 1]")]
-    found = bridle.select(spans, rules)
-    assert check_selection(spans, rules, found).ok
+    result = bridle.select(spans, rules)
+    assert check_selection(spans, rules, result).ok
     two = [bridle.Span(*spans[0]), bridle.Span(*spans[1])]
-    wrong = replace(found, indices=[0, 1], spans=two, penalty=0.0, violated=[])
+    wrong = replace(result, indices=[0, 1], spans=two, penalty=0.0, violated=[])
     text = " ".join(check_selection(spans, rules, wrong).complaints)
     for part in ("spans 0 and 1 overlap", "the score is 2.0", "the penalty is 1", "hard rule is broken", "violated"):
         assert part in text
-    other = replace(found, indices=[0])
+    other = replace(result, indices=[0])
     assert "is not candidate 0" in check_selection(spans, rules, other).complaints[0]
-    nested = replace(found, indices=[2, 0], spans=[bridle.Span(*spans[2]), bridle.Span(*spans[0])])
+    nested = replace(result, indices=[2, 0], spans=[bridle.Span(*spans[2]), bridle.Span(*spans[0])])
     assert not any("overlap" in c for c in check_selection(spans, rules, nested, overlap="nest").complaints)

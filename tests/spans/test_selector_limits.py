@@ -23,19 +23,19 @@ def onion(depth: int) -> list[Any]:
 
 
 def test_deeply_nested_spans_need_no_stack() -> None:
-    found = list[bridle.Selection]()
+    result = list[bridle.Selection]()
     selector, before = (
         SpanSelector(["present B"], overlap="nest", max_memory=8_000_000),
         threading.stack_size(256 * 1024),
     )
     try:
-        thread = threading.Thread(target=lambda: found.append(selector.select(onion(5000))))
+        thread = threading.Thread(target=lambda: result.append(selector.select(onion(5000))))
         thread.start()
     finally:
         threading.stack_size(before)
     thread.join()
-    assert found[0].optimal and found[0].score == 5000 - 3.0
-    assert found[0].indices == [0, 5000, *range(1, 5000)]
+    assert result[0].optimal and result[0].score == 5000 - 3.0
+    assert result[0].indices == [0, 5000, *range(1, 5000)]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
@@ -58,9 +58,9 @@ def test_nested_spans_keep_to_the_time_limit(rules: list[str]) -> None:
     spans = [*onion(15_000), *((k, k + 1, "A", 0.3) for k in range(30_000))]
     selector = SpanSelector(rules, overlap="nest", time_limit=0.1, on_infeasible="skip")
     watch = Stopwatch()
-    found = selector.select(spans)
+    result = selector.select(spans)
     assert watch.seconds < 1.5  # without a limit, more than four seconds
-    assert found.status == ("nothing_found" if rules else "limit") and found.bound >= 15_000 + 0.3 * 29_999
+    assert result.status == ("nothing_found" if rules else "limit") and result.bound >= 15_000 + 0.3 * 29_999
 
 
 @pytest.mark.parametrize("rules", [[], ["present B"]])

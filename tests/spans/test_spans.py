@@ -104,10 +104,10 @@ def test_best_and_k_best_are_those_of_enumeration(kind: str) -> None:
         for engine in NATIVE:
             same(SpanDecoder(labels, rules, engine).decode(lattice, given), lattice, rules, given, wanted[0][0])
         k = int(rng.choice([1, 3, len(wanted), len(wanted) + 5]))
-        found = SpanDecoder(labels, rules).k_best(lattice, k, given)
-        assert [d.score for d in found] == pytest.approx([score for score, _ in wanted[:k]], abs=NEAR)
-        assert len({tuple(d.arcs.tolist()) for d in found}) == len(found) == min(k, len(wanted))
-        for d in found:
+        best = SpanDecoder(labels, rules).k_best(lattice, k, given)
+        assert [d.score for d in best] == pytest.approx([score for score, _ in wanted[:k]], abs=NEAR)
+        assert len({tuple(d.arcs.tolist()) for d in best}) == len(best) == min(k, len(wanted))
+        for d in best:
             assert check_spans(lattice, rules, d, given).complaints == []
 
 
@@ -160,13 +160,13 @@ def test_batch_is_one_by_one_at_any_thread_count() -> None:
     fine = [k for k, x in enumerate(lattices) if ranked(x, rules, labels, given[k])]
     lattices, given = [lattices[k] for k in fine], [given[k] for k in fine]
     decoder = SpanDecoder(labels, rules)
-    one = [decoder.decode(x, g) for x, g in zip(lattices, given, strict=True)]
+    decoding = [decoder.decode(x, g) for x, g in zip(lattices, given, strict=True)]
     for threads in (0, 1, 2, 5):
         batch = decoder.decode_batch(lattices, given, threads)
-        assert len(batch) == len(one) and batch.scores.tolist() == [d.score for d in one]
-        for a, b in zip(batch, one, strict=True):
+        assert len(batch) == len(decoding) and batch.scores.tolist() == [d.score for d in decoding]
+        for a, b in zip(batch, decoding, strict=True):
             assert a.arcs.tolist() == b.arcs.tolist() and a.violated == b.violated
-    assert [d.score for d in batch[1:3]] == [d.score for d in one[1:3]] and batch[-1].words == one[-1].words
+    assert [d.score for d in batch[1:3]] == [d.score for d in decoding[1:3]] and batch[-1].words == decoding[-1].words
     with pytest.raises(IndexError):
         batch[len(batch)]
     assert len(decoder.decode_batch([])) == 0
@@ -304,8 +304,8 @@ def lattice_of_one_label() -> SpanLattice:
 
 def test_ties_do_not_explode() -> None:
     lattice = lattice_of_one_label()
-    found = SpanDecoder().k_best(lattice, 2000)
-    assert len({tuple(d.arcs.tolist()) for d in found}) == 2000 and all(d.score == 0.0 for d in found)
+    best = SpanDecoder().k_best(lattice, 2000)
+    assert len({tuple(d.arcs.tolist()) for d in best}) == 2000 and all(d.score == 0.0 for d in best)
 
 
 def test_long_texts() -> None:
@@ -406,9 +406,9 @@ def test_sentences_are_rules() -> None:
 def test_sequences_without_an_answer_have_a_status() -> None:
     fine, broken = SpanLattice(2, [(0, 2), (0, 1), (1, 2)], [3, 1, 1]), SpanLattice(2, [(0, 1)], [1])
     for engine in ("auto", "ilp"):
-        found = SpanDecoder(engine=engine, on_infeasible="skip").decode_batch([fine, broken, fine])
-        assert found.status.tolist() == ["optimal", "infeasible", "optimal"] and found[1].words == []
-        assert found[1].status == "infeasible" and found[1].score == -np.inf
+        decodings = SpanDecoder(engine=engine, on_infeasible="skip").decode_batch([fine, broken, fine])
+        assert decodings.status.tolist() == ["optimal", "infeasible", "optimal"] and decodings[1].words == []
+        assert decodings[1].status == "infeasible" and decodings[1].score == -np.inf
         with pytest.raises(bridle.Infeasible) as caught:
             SpanDecoder(engine=engine).decode_batch([fine, broken, fine])
         assert caught.value.sequence == 1 and caught.value.decodings[2].words == [(0, 2)]

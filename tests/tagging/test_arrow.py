@@ -55,11 +55,11 @@ def column(rows: list[list[str | None] | None], kind: str) -> Any:
 def test_all_kinds_of_columns_are_read_alike(kind: str, rows: list[Any], before: list[Any], after: list[Any]) -> None:
     array = column([*before, *rows, *after], kind).slice(len(before), len(rows))
     assert is_texts(array.type)
-    found, errors = read(array)
+    result, errors = read(array)
     assert errors.keys() == {k for k, row in enumerate(rows) if row is None or None in row}
     for k, row in enumerate(rows):
         if k not in errors:
-            assert found.row(k) == row
+            assert result.row(k) == row
     assert sum(high - low for low, high in parts_of(array)) == len(rows)
 
 
@@ -67,16 +67,16 @@ def test_all_kinds_of_columns_are_read_alike(kind: str, rows: list[Any], before:
 @given(st.lists(st.tuples(TEXT, TEXT), max_size=5), st.integers(0, 3))
 def test_lists_of_one_length(rows: list[tuple[str, str]], first: int) -> None:
     array = pa.array([*[["a", "b"]] * first, *map(list, rows), None], pa.list_(pa.string(), 2))
-    found, errors = read(array.slice(first))
+    result, errors = read(array.slice(first))
     assert errors.keys() == {len(rows)}
-    assert list(found.texts[: 2 * len(rows)]) == [text for row in rows for text in row]
-    assert found.offsets.tolist() == [*range(0, 2 * len(rows) + 3, 2)]
+    assert list(result.texts[: 2 * len(rows)]) == [text for row in rows for text in row]
+    assert result.offsets.tolist() == [*range(0, 2 * len(rows) + 3, 2)]
 
 
 def test_columns_of_no_type() -> None:
     assert read(pa.nulls(2))[1].keys() == {0, 1}
-    found, errors = read(pa.array([[], []], pa.list_(pa.null())))
-    assert not errors and found.offsets.tolist() == [0, 0, 0]
+    result, errors = read(pa.array([[], []], pa.list_(pa.null())))
+    assert not errors and result.offsets.tolist() == [0, 0, 0]
     assert len(read(pa.array([], pa.list_(pa.string())))[0].texts) == 0
 
 
@@ -121,11 +121,11 @@ def test_text_is_split_with_its_places(rows: list[str | None]) -> None:
     array = pa.array(rows, pa.string())
     for typed in (array, array.cast(pa.large_string()), array.dictionary_encode()):
         errors: Errors = {}
-        found, (first, last) = split_text(typed, "text", tokenize, errors)
+        result, (first, last) = split_text(typed, "text", tokenize, errors)
         assert errors.keys() == {k for k, row in enumerate(rows) if row is None}
         for k, row in enumerate(rows):
-            tokens = [text or "" for text in found.row(k) or ()]
-            begins, ends = (part[slice(*found.offsets[k : k + 2])].tolist() for part in (first, last))
+            tokens = [text or "" for text in result.row(k) or ()]
+            begins, ends = (part[slice(*result.offsets[k : k + 2])].tolist() for part in (first, last))
             assert [(row or "")[a:b] for a, b in zip(begins, ends, strict=True)] == tokens
             assert row is None or "".join(tokens) == "".join(row.split())
 
@@ -135,7 +135,7 @@ def test_values_come_as_structs_maps_or_json() -> None:
     errors: Errors = {}
     assert given_of(struct, "given", errors) == [{"verb": 1}, {}, {"x": "y"}] and not errors
     text = pa.array(['{"verb": [1, 2], "x": null}', None, "[1]", "{", '"x"'])
-    found = given_of(text, "given", errors)
-    assert found == [{"verb": [1, 2]}, {}, {}, {}, {}] and errors.keys() == {2, 3, 4}
+    result = given_of(text, "given", errors)
+    assert result == [{"verb": [1, 2]}, {}, {}, {}, {}] and errors.keys() == {2, 3, 4}
     assert "'given' is not JSON" in str(errors[3]) and "has no names" in str(errors[4])
     assert given_of(pa.array([[("verb", 2)], None], pa.map_(pa.string(), pa.int64())), "g", {}) == [{"verb": 2}, {}]

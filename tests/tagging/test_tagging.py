@@ -113,12 +113,12 @@ def text_block(rows: list[dict[str, Any]], *, packed: bool = False) -> Block:
 def described(outcomes: Outcomes, row: int) -> list[Any]:
     """All that is known of a sequence."""
     low, high = outcomes.decodings.offsets[row : row + 2]
-    found = [outcomes.labels[row], outcomes.status[row], outcomes.decodings.scores[row], outcomes.record(row)]
+    result = [outcomes.labels[row], outcomes.status[row], outcomes.decodings.scores[row], outcomes.record(row)]
     if outcomes.probabilities is not None:
-        found.append(outcomes.probabilities[low:high].tolist())
+        result.append(outcomes.probabilities[low:high].tolist())
     if outcomes.k_best is not None and (best := outcomes.k_best[row]) is not None:
-        found += [(one.labels, one.score) for one in best]
-    return [*found, None if outcomes.segment_probabilities is None else outcomes.segment_probabilities[row]]
+        result += [(labelling.labels, labelling.score) for labelling in best]
+    return [*result, None if outcomes.segment_probabilities is None else outcomes.segment_probabilities[row]]
 
 
 def same(ours: Outcomes, theirs: Outcomes, rows: list[int]) -> None:
@@ -135,20 +135,20 @@ def test_texts_at_fault_do_not_touch_others(
 ) -> None:
     tagger = model()
     decoder = tagger.decoder(rules, on_infeasible="skip")
-    found = tag(text_block(rows, packed=packed), tagger, decoder, want=want, k=3)
+    result = tag(text_block(rows, packed=packed), tagger, decoder, want=want, k=3)
     bad = [k for k, row in enumerate(rows) if row["bad"] and (rules or row["bad"] != "given")]
-    assert sorted(found.decodings.errors) == bad and set(bad) <= found.errors.keys()
+    assert sorted(result.decodings.errors) == bad and set(bad) <= result.errors.keys()
     for k in bad:
         assert (
-            found.labels[k] is None
-            and found.status[k] == "error"
-            and found.record(k) == {"error": str(found.errors[k])}
+            result.labels[k] is None
+            and result.status[k] == "error"
+            and result.record(k) == {"error": str(result.errors[k])}
         )
         kinds = {"read": FileError, "given": RuleError}
-        assert isinstance(found.errors[k], kinds.get(rows[k]["bad"], FeatureError))
+        assert isinstance(result.errors[k], kinds.get(rows[k]["bad"], FeatureError))
     good = [k for k in range(len(rows)) if k not in bad]
-    same(found, tag(text_block([rows[k] for k in good]), tagger, decoder, want=want, k=3), good)
-    same(tag(text_block(rows), tagger, decoder, want=want, k=3, threads=3), found, list(range(len(rows))))
+    same(result, tag(text_block([rows[k] for k in good]), tagger, decoder, want=want, k=3), good)
+    same(tag(text_block(rows), tagger, decoder, want=want, k=3, threads=3), result, list(range(len(rows))))
 
 
 @settings(max_examples=100, deadline=None)
@@ -169,9 +169,9 @@ def test_scores_at_fault_do_not_touch_others(sizes: list[tuple[int, bool]], pack
 
     bad = [k for k, (_, is_bad) in enumerate(sizes) if is_bad]
     good = [k for k in range(len(sizes)) if k not in bad]
-    found = tag(block(list(range(len(sizes))), bad), None, decoder, want=want, k=2)
-    assert sorted(found.errors) == bad
-    same(found, tag(block(good, []), None, decoder, want=want, k=2), good)
+    result = tag(block(list(range(len(sizes))), bad), None, decoder, want=want, k=2)
+    assert sorted(result.errors) == bad
+    same(result, tag(block(good, []), None, decoder, want=want, k=2), good)
 
 
 @pytest.mark.parametrize(
@@ -201,13 +201,17 @@ def test_errors_say_what_is_wrong(columns: dict[str, Lists], message: str) -> No
 @settings(max_examples=50, deadline=None)
 @given(st.lists(text_rows(), max_size=6))
 def test_segments_and_ids_of_all_sequences(rows: list[dict[str, Any]]) -> None:
-    found = tag(text_block(rows), model(), model().decoder())
-    first, last, at = found.segments
-    names = found.label_set
-    flat = [(k, one.start, one.end) for k, labels in enumerate(found.labels) for one in names.segments(labels or [])]
-    begin = found.offsets[at]
+    result = tag(text_block(rows), model(), model().decoder())
+    first, last, at = result.segments
+    names = result.label_set
+    flat = [
+        (k, segment.start, segment.end)
+        for k, labels in enumerate(result.labels)
+        for segment in names.segments(labels or [])
+    ]
+    begin = result.offsets[at]
     assert list(zip(at.tolist(), (first - begin).tolist(), (last - begin).tolist(), strict=True)) == flat
-    assert [names.names[y] for y in found.ids] == [label for labels in found.labels for label in labels or ()]
+    assert [names.names[y] for y in result.ids] == [label for labels in result.labels for label in labels or ()]
 
 
 def test_the_first_error_may_be_that_of_the_rules() -> None:
