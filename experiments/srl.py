@@ -353,8 +353,8 @@ def _evidence_table(result: dict[str, Trained], gold: Part) -> Table:
         "argument' makes one up wherever the learner finds none. Gold breaks it in "
         f"{100 * float(broken[2]):.2f} % of the propositions, in 0.63 % of the paper's; of the {extra:,} arguments "
         f"that it adds to VP's, {right:,} are right, so that recall is paid for with precision. 'Disallow arguments' "
-        f"has little to do: it changes {changed:,} propositions of VP's. Features that join the verb with words and chunk "
-        "paths know most of what the frames say.",
+        f"has little to do: it changes {changed:,} propositions of VP's. Features that join the verb with words and "
+        "chunk paths know most of what the frames say.",
     )
 
 
