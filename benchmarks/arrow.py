@@ -78,7 +78,7 @@ def rates(model: Path, rows: int, times: int) -> tuple[list[Rate], list[str], di
     table = pa.Table.from_batches(scale_data.rows(rows))
     lists = table.column("tokens").to_pylist()
     tokens = sum(map(len, lists))
-    tagger, found, wrong = bridle.load(model), [], []
+    tagger, rates, wrong = bridle.load(model), [], []
     for what, count in CASES.items():
         rules = [*scale_data.RULES, ABOUT_TOKENS][:count]
         decoder = tagger.decoder(rules, on_infeasible="relax")
@@ -93,8 +93,8 @@ def rates(model: Path, rows: int, times: int) -> tuple[list[Rate], list[str], di
             ]
             clock = time.process_time if threads == 1 else time.perf_counter  # one thread: others do not disturb it
             ours, theirs = best_of(calls, clock, times)
-            found.append(Rate(what, threads, tokens / ours, tokens / theirs))
-    return found, wrong, stages(tagger, table, tokens)
+            rates.append(Rate(what, threads, tokens / ours, tokens / theirs))
+    return rates, wrong, stages(tagger, table, tokens)
 
 
 def stages(tagger: Any, table: Any, tokens: int) -> dict[str, float]:
@@ -141,15 +141,15 @@ def child(how: str, model: str, path: str, threads: int) -> None:
     begun = time.perf_counter()
     if how == "table":
         table = pq.read_table(path)
-        before, found = _peak(), tag(table)
-        tokens, size = len(table.column("tokens").combine_chunks().values), table.nbytes + found.nbytes
+        before, tagged = _peak(), tag(table)
+        tokens, size = len(table.column("tokens").combine_chunks().values), table.nbytes + tagged.nbytes
         print(json.dumps({"tokens": tokens, "peak": _peak(), "size": size / 1e6, "before": before, "seconds": 0.0}))
         return
     with pq.ParquetFile(path) as file, pq.ParquetWriter(f"{path}.out", tag.schema(file.schema_arrow)) as out:
         for batch in file.iter_batches(4096, use_threads=False):
-            found = tag(batch)
+            tagged = tag(batch)
             tokens += len(batch.column("tokens").flatten())
-            out.write_batch(found)
+            out.write_batch(tagged)
     print(json.dumps({"tokens": tokens, "peak": _peak(), "seconds": time.perf_counter() - begun}))
 
 
@@ -167,23 +167,23 @@ def memory(model: Path, folder: Path, short: int) -> tuple[list[Memory], dict[st
     """Files of `short` and of ten times as many tokens, streamed; and the long one as a whole."""
     import scale_data
 
-    found = []
+    peaks = []
     whole: dict[str, Any] = {}
     for tokens in (short, 10 * short):
         path = folder / f"{tokens}.parquet"
         scale_data.write_rows(path, tokens // TOKENS_PER_ROW, group=10_000)
         for threads in (1, 2):
-            told = _run("stream", model, path, threads)
-            found.append(Memory(f"streamed, {threads} threads", told["tokens"], told["peak"], told["seconds"]))
+            run = _run("stream", model, path, threads)
+            peaks.append(Memory(f"streamed, {threads} threads", run["tokens"], run["peak"], run["seconds"]))
     whole = _run("table", model, path, 1)
-    return found, whole
+    return peaks, whole
 
 
 def _run(how: str, model: Path, path: Path, threads: int) -> dict[str, Any]:
     command = [sys.executable, __file__, "--child", how, str(model), str(path), str(threads)]
-    made = subprocess.run(command, check=True, capture_output=True, text=True)
-    told: dict[str, Any] = json.loads(made.stdout)
-    return told
+    completed = subprocess.run(command, check=True, capture_output=True, text=True)
+    figures: dict[str, Any] = json.loads(completed.stdout)
+    return figures
 
 
 def main() -> int:
@@ -214,8 +214,8 @@ def main() -> int:
         if rate.ratio < SLOWEST:
             wrong.append(f"{rate.what}, {rate.threads} threads: {rate.ratio:.2f} of the rate of lists")
     print("stages, s per million tokens:", ", ".join(f"{name} {value:.2f}" for name, value in steps.items()))
-    for one in held:
-        print(f"{one.what:24} {one.tokens:11,} tokens   peak {one.peak:6.0f} MB   {one.seconds:6.1f} s")
+    for peak in held:
+        print(f"{peak.what:24} {peak.tokens:11,} tokens   peak {peak.peak:6.0f} MB   {peak.seconds:6.1f} s")
     for short, long in zip(held[:2], held[2:], strict=True):
         ratio = long.peak / short.peak
         print(f"{long.what:24} peak of ten times the tokens: {ratio:.2f} (target <= {MOST})")

@@ -69,7 +69,7 @@ def labelled(ids: list[str], lists: list[list[str]]) -> tuple[Block, Outcomes]:
     """Sequences with labels, of which there are a few."""
     column = Column.of(lists)
     tokens = Column(Texts.of(column.texts), column.offsets)  # as readers pack them
-    which = np.concatenate([np.arange(len(one)) * len(NAMES) // len(one) for one in lists if one])
+    which = np.concatenate([np.arange(len(words)) * len(NAMES) // len(words) for words in lists if words])
     scores = Block(len(lists), scores=Batch(np.eye(len(NAMES))[which], tokens.offsets))
     names = Ids(Texts.of(ids), np.full(len(ids), TEXT, np.uint8))
     return Block(len(lists), {"word": tokens}, ids=names), tag(scores, None, Decoder(Labels(NAMES)))
@@ -112,17 +112,18 @@ def measure(folder: Path, count: int) -> list[Row]:
             block.ids or (), map(block.tokens.row, range(len(block))), outcomes.labels, strict=True
         )
     ]
-    tokens, found = sum(map(len, examples)), list[Row]()
+    tokens, measured = sum(map(len, examples)), list[Row]()
     for name in FILES:
         path, again = folder / name, folder / f"b{name[1:]}"
         path.write_bytes(written(name, pairs).getvalue())
         assert read_blocks(path) == count
         reading = best(lambda path=path: sum(1 for _ in read(path)), lambda path=path: read_blocks(path))
         writing = best(lambda again=again: write(again, examples), lambda name=name: written(name, pairs))
-        found += [
-            Row(what, name, *(tokens / one for one in times)) for what, times in (("read", reading), ("write", writing))
+        measured += [
+            Row(what, name, *(tokens / took for took in times))
+            for what, times in (("read", reading), ("write", writing))
         ]
-    return found
+    return measured
 
 
 def main() -> int:
@@ -131,13 +132,15 @@ def main() -> int:
     parser.add_argument("--json", type=Path, default=Path(__file__).parent / "out" / "blocks.json", metavar="FILE")
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        found = measure(Path(folder), 5_000 if chosen.quick else 50_000)
+        measured = measure(Path(folder), 5_000 if chosen.quick else 50_000)
     print(f"{'':6} {'file':12} {'one by one':>12} {'blocks':>12} {'ratio':>7}   tokens/s of processor time")
-    for row in sorted(found, key=lambda row: row.what):
+    for row in sorted(measured, key=lambda row: row.what):
         print(f"{row.what:6} {row.file:12} {row.one_by_one:>12,.0f} {row.blocks:>12,.0f} {row.ratio:>6.1f}x")
     print(f"one thread, {simd().processor}, {simd().tier}")
     chosen.json.parent.mkdir(parents=True, exist_ok=True)
-    chosen.json.write_text(json.dumps([asdict(row) | {"ratio": row.ratio} for row in found], indent=1) + "\n", "utf-8")
+    chosen.json.write_text(
+        json.dumps([asdict(row) | {"ratio": row.ratio} for row in measured], indent=1) + "\n", "utf-8"
+    )
     return 0
 
 

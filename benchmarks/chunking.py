@@ -86,10 +86,10 @@ def run_apart(job: Job) -> dict[str, Any]:
     )
     if done.returncode:
         raise RuntimeError(f"{job.side}, {job.algorithm}: the child process failed")
-    found: dict[str, Any] = json.loads(done.stdout)
-    marks = found["marks"]
-    found["per_iteration"] = (marks[-1] - marks[0]) / (len(marks) - 1)  # the first one has the start of all in it
-    return found
+    figures: dict[str, Any] = json.loads(done.stdout)
+    marks = figures["marks"]
+    figures["per_iteration"] = (marks[-1] - marks[0]) / (len(marks) - 1)  # the first one has the start of all in it
+    return figures
 
 
 def _bridle(job: Job) -> dict[str, Any]:
@@ -126,9 +126,9 @@ def _crfsuite(job: Job) -> dict[str, Any]:
     import crfsuite_peer
 
     model = Path(job.model)
-    found = crfsuite_peer.train(Path(job.train), job.algorithm, job.iterations, job.limit, model)
+    figures = crfsuite_peer.train(Path(job.train), job.algorithm, job.iterations, job.limit, model)
     peak = _peak()
-    return {**found, "peak": peak, "labels": crfsuite_peer.tag(model, Path(job.test)) if job.test else None}
+    return {**figures, "peak": peak, "labels": crfsuite_peer.tag(model, Path(job.test)) if job.test else None}
 
 
 def _peak() -> float:

@@ -98,9 +98,9 @@ def train(path: Path, algorithm: str, iterations: int, limit: int | None, model:
     making = handing = 0.0
     for words, tags, labels in sentences(path, limit):
         begin = time.perf_counter()
-        made = features(words, tags)
+        sequence = features(words, tags)
         middle = time.perf_counter()
-        trainer.append(made, labels)
+        trainer.append(sequence, labels)
         making += middle - begin
         handing += time.perf_counter() - middle
     begin = time.perf_counter()
@@ -120,18 +120,18 @@ def tagger(model: Path) -> Any:
     """A tagger with this model."""
     import pycrfsuite
 
-    made = pycrfsuite.Tagger()
-    made.open(str(model))
-    return made
+    opened = pycrfsuite.Tagger()
+    opened.open(str(model))
+    return opened
 
 
 def tag(model: Path, path: Path) -> list[list[str]]:
     """The labels of the sentences of a file."""
-    made = tagger(model)
-    return [made.tag(features(words, tags)) for words, tags, _ in sentences(path)]
+    opened = tagger(model)
+    return [opened.tag(features(words, tags)) for words, tags, _ in sentences(path)]
 
 
 def weights(tagger: Any) -> tuple[dict[tuple[str, str], float], dict[tuple[str, str], float]]:
     """What a tagger has learned, to six decimals: of features with labels, and of labels with the next one."""
-    found = tagger.info()
-    return found.state_features, found.transitions
+    info = tagger.info()
+    return info.state_features, info.transitions

@@ -37,13 +37,13 @@ STATES = ["IL", "NY", "CA", "ID", "MN", "LA", "TX", "UT", "NV"]
 def addresses(count: int, seed: int = 0) -> list[str]:
     """Addresses that people could write; some of them twice as long as usual."""
     rng = random.Random(seed)
-    made = []
+    lines = []
     for _ in range(count):
         parts = [str(rng.randrange(1, 20_000)), rng.choice(["", "N", "S.", "West"]), rng.choice(STREETS)]
         parts += [rng.choice(KINDS), rng.choice(["", "", f"Apt {rng.randrange(99)}", f"Suite {rng.randrange(900)},"])]
         parts += [rng.choice(CITIES) + ",", rng.choice(STATES), f"{rng.randrange(10_000, 99_999)}"]
-        made.append(" ".join(part for part in parts if part))
-    return made
+        lines.append(" ".join(part for part in parts if part))
+    return lines
 
 
 def listed(sequence: list[dict[str, Any]]) -> list[list[str]]:

@@ -62,8 +62,8 @@ def row(name: str, rules: DeterministicRules, held: Pairs, paper: tuple[float, .
     ours = (counts.precision, counts.recall, counts.f1)
     shown = " | ".join(f"{a:.3f} ({b:.3f})" for a, b in zip(ours, paper, strict=True))
     print(f"| {name} | {shown} | {rules.n_rules_:,} |")
-    found = dict(zip(("precision", "recall", "f1"), ours, strict=True))
-    return {"name": name, **found, "rules": rules.n_rules_, "paper": paper}
+    figures = dict(zip(("precision", "recall", "f1"), ours, strict=True))
+    return {"name": name, **figures, "rules": rules.n_rules_, "paper": paper}
 
 
 def words(data: Path) -> Iterator[dict[str, Any]]:
@@ -91,8 +91,8 @@ def characters(data: Path) -> Iterator[dict[str, Any]]:
         rules = DeterministicRules("characters").fit(X[:cut], y[:cut])
         seconds = time.perf_counter() - begun
         n = sum(map(len, y[:cut]))
-        found = row(scheme, rules, (X[cut:], y[cut:]), paper)
-        yield {"corpus": "cws-pku", "seconds": seconds, "characters": n, **found}
+        figures = row(scheme, rules, (X[cut:], y[cut:]), paper)
+        yield {"corpus": "cws-pku", "seconds": seconds, "characters": n, **figures}
         print(f"learned from {n:,} characters in {seconds:.1f} s", file=sys.stderr)
 
 
@@ -140,14 +140,14 @@ def main() -> int:
     if asked.data is None or not asked.data.is_dir():
         print("where is the data? --data DIR, or BRIDLE_DATA", file=sys.stderr)
         return 2
-    found: list[dict[str, Any]] = []
+    rows: list[dict[str, Any]] = []
     for part, folder in ((words, "pos-ewt"), (characters, "cws-pku"), (speed, "pos-brown")):
         if (asked.data / folder).is_dir():
-            found += part(asked.data)
+            rows += part(asked.data)
         else:
             print(f"left out: there is no {folder}", file=sys.stderr)
     asked.json.parent.mkdir(exist_ok=True)
-    asked.json.write_text(json.dumps(found, indent=1))
+    asked.json.write_text(json.dumps(rows, indent=1))
     return 0
 
 

@@ -72,8 +72,8 @@ def changed(rules: Sequence[Rule], k: int) -> list[Rule]:
 def timed(rules: Sequence[Rule], data: GoldData, **options: Any) -> tuple[float, float, EvaluateAnswer]:
     """Wall and processor time of a call."""
     wall, cpu = time.perf_counter(), time.process_time()
-    found = evaluate(rules, data, **options)
-    return time.perf_counter() - wall, time.process_time() - cpu, found
+    answer = evaluate(rules, data, **options)
+    return time.perf_counter() - wall, time.process_time() - cpu, answer
 
 
 def measured(model: Tagger, test: Sequence[Example], rules: Sequence[Rule]) -> dict[str, Any]:
@@ -88,21 +88,21 @@ def measured(model: Tagger, test: Sequence[Example], rules: Sequence[Rule]) -> d
     for name, calls in (("first", first), ("typing", typing), ("budget", short)):
         out[name] = 1e3 * statistics.median(call[0] for call in calls)
         out[f"{name}_cpu"] = 1e3 * statistics.median(call[1] for call in calls)
-    out["tried_within_budget"] = sum(one.without is not None for one in short[-1][2].rules)
+    out["tried_within_budget"] = sum(rule.without is not None for rule in short[-1][2].rules)
     return out
 
 
 def same(
-    found: EvaluateAnswer, model: Tagger, test: Sequence[Example], rules: Sequence[Rule], scores: bridle.Batch
+    answer: EvaluateAnswer, model: Tagger, test: Sequence[Example], rules: Sequence[Rule], scores: bridle.Batch
 ) -> bool:
     """Are the figures those of `audit`, which was given the rules as they are?"""
     gold = [example.known_labels for example in test]
     given = model.given([example.columns for example in test], model.decoder(rules))
-    told = audit(list(rules), gold, model.labels_, given=given, lattices=scores, threads=1)
-    pairs = [(found.none, told.none), (found.all, told.all)]
-    for row in told.audited:
-        one = found.rules[row.number]
-        pairs += [(one.alone, row.alone), (one.without, row.without)]
+    audited = audit(list(rules), gold, model.labels_, given=given, lattices=scores, threads=1)
+    pairs = [(answer.none, audited.none), (answer.all, audited.all)]
+    for row in audited.audited:
+        figures = answer.rules[row.number]
+        pairs += [(figures.alone, row.alone), (figures.without, row.without)]
     return all(a is not None and b is not None and (a.f1, a.accuracy) == (b.f1, b.accuracy) for a, b in pairs)
 
 

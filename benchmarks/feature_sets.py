@@ -36,7 +36,7 @@ Split = Callable[[Run, int], tuple[Fields, Fields]]
 
 def without_pos(run: Run, seed: int) -> tuple[Fields, Fields]:
     """The chunks, as somebody has them who has no tagger of parts of speech."""
-    parts = next(one for one in SETS if one.name.startswith("chunks")).split(run, seed)
+    parts = next(data_set for data_set in SETS if data_set.name.startswith("chunks")).split(run, seed)
     train, test = (Fields([{"word": x["word"]} for x in part.X], part.y) for part in parts)
     return train, test
 
@@ -45,11 +45,11 @@ def entities(run: Run, seed: int) -> tuple[Fields, Fields]:
     """Names of people, places and organisations in the People's Daily, as its tags nr, ns and nt mark them."""
     kinds = {"nr": "PER", "ns": "LOC", "nt": "ORG"}
     X, y = [], []
-    for one in islice(data.read(run.file("cws-pku", "199801.txt.gz"), "slashed"), 6000):
-        found = [kinds.get(tag, "") for tag in one.labels or ()]
-        before = ["", *found]
-        y.append([f"{'I' if k == b else 'B'}-{k}" if k else "O" for k, b in zip(found, before, strict=False)])
-        X.append({"word": list(one.tokens)})
+    for sentence in islice(data.read(run.file("cws-pku", "199801.txt.gz"), "slashed"), 6000):
+        names = [kinds.get(tag, "") for tag in sentence.labels or ()]
+        before = ["", *names]
+        y.append([f"{'I' if k == b else 'B'}-{k}" if k else "O" for k, b in zip(names, before, strict=False)])
+        X.append({"word": list(sentence.tokens)})
     return _by_stretches(Fields(X, y), 3000, seed)
 
 
@@ -76,15 +76,15 @@ def measured(train: Fields, test: Fields, features: str, asked: argparse.Namespa
     except FeatureError:
         return None
     seconds = time.perf_counter() - begun
-    found = score(test.y, model.predict(test.X, threads=asked.threads))
+    scores = score(test.y, model.predict(test.X, threads=asked.threads))
     plain = model.labels_.scheme is None and choose_features(train.X, train.y).name == "pos"
-    value = found.accuracy if plain else found.segments.f1
+    value = scores.accuracy if plain else scores.segments.f1
     return {"value": 100 * value, "seconds": seconds, "weights": model.n_weights_}
 
 
 def rows(run: Run, asked: argparse.Namespace) -> Iterator[dict[str, Any]]:
     """A row per data set."""
-    for name, split in {**{one.name: one.split for one in SETS}, **MORE}.items():
+    for name, split in {**{data_set.name: data_set.split for data_set in SETS}, **MORE}.items():
         if asked.only and asked.only not in name:
             continue
         try:
@@ -94,15 +94,15 @@ def rows(run: Run, asked: argparse.Namespace) -> Iterator[dict[str, Any]]:
             continue
         parts = [(a.part(range(len(a))[: asked.train]), b.part(range(len(b))[: asked.test])) for a, b in parts]
         chosen = choose_features(parts[0][0].X, parts[0][0].y)
-        found: dict[str, dict[str, float]] = {}
-        for one in COMPARED:
-            each = [measured(train, test, one, asked) for train, test in parts]
+        values: dict[str, dict[str, float]] = {}
+        for features in COMPARED:
+            each = [measured(train, test, features, asked) for train, test in parts]
             if None not in each:
                 keys = ("value", "seconds", "weights")
-                found[one] = {key: mean(part[key] for part in each if part is not None) for key in keys}
-        best = max(part["value"] for part in found.values())
-        gap = found[chosen.name]["value"] - best
-        yield {"data": name, "sets": found, "auto": chosen.name, "why": chosen.why, "gap": gap}
+                values[features] = {key: mean(part[key] for part in each if part is not None) for key in keys}
+        best = max(part["value"] for part in values.values())
+        gap = values[chosen.name]["value"] - best
+        yield {"data": name, "sets": values, "auto": chosen.name, "why": chosen.why, "gap": gap}
 
 
 def main() -> None:
@@ -121,16 +121,16 @@ def main() -> None:
     print(
         f"| data | {' | '.join(COMPARED)} | auto | beside the best |\n|---|{'---|' * (len(COMPARED) + 2)}", flush=True
     )
-    made = []
+    results = []
     for row in rows(Run(asked.data), asked):
         cells = [
             f"{part['value']:.1f} ({part['seconds']:.1f} s, {part['weights']:,.0f})" if part else "-"
             for part in (row["sets"].get(name) for name in COMPARED)
         ]
         print(f"| {row['data']} | {' | '.join(cells)} | {row['auto']} | {row['gap']:.1f} |", flush=True)
-        made.append(row)
+        results.append(row)
     OUT.parent.mkdir(exist_ok=True)
-    OUT.write_text(json.dumps(made, indent=1) + "\n", encoding="utf-8")
+    OUT.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

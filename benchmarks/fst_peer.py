@@ -18,16 +18,16 @@ def _acceptor(states: int, arcs: list[tuple[int, int, int]], final: list[int]) -
     """An unweighted automaton from (from, label, to); it starts in state 0."""
     import pywrapfst as fst
 
-    made = fst.VectorFst()
-    made.add_states(states)
-    made.set_start(0)
-    one = fst.Weight.one("tropical")
+    automaton = fst.VectorFst()
+    automaton.add_states(states)
+    automaton.set_start(0)
+    free = fst.Weight.one("tropical")
     for a, y, b in arcs:
-        made.add_arc(a, fst.Arc(y + 1, y + 1, one, b))
+        automaton.add_arc(a, fst.Arc(y + 1, y + 1, free, b))
     for s in final:
-        made.set_final(s, one)
-    made.arcsort("ilabel")
-    return made
+        automaton.set_final(s, free)
+    automaton.arcsort("ilabel")
+    return automaton
 
 
 @cache
@@ -114,18 +114,18 @@ def pynini_relax(unary: Floats, pairwise: Floats | None, facts: Facts) -> Answer
 
     assert pairwise is None
     n, m = unary.shape
-    made = fst.VectorFst()
-    made.add_states(n + 1)
-    made.set_start(0)
-    made.set_final(n)
+    lattice = fst.VectorFst()
+    lattice.add_states(n + 1)
+    lattice.set_start(0)
+    lattice.set_final(n)
     for t, row in enumerate((-unary).tolist()):
         for y, cost in enumerate(row):
-            made.add_arc(t, fst.Arc(y + 1, y + 1, cost, t + 1))  # in label order, so the lattice is sorted as it is
+            lattice.add_arc(t, fst.Arc(y + 1, y + 1, cost, t + 1))  # in label order, so the lattice is sorted as it is
     left: set[Any] = {("one", k) for k in facts.at_most_one} | {"any", "tied", "verb", "frame"}
     while True:
-        y = _best(made)
+        y = _best(lattice)
         broken = list(_violated(y, facts, left, n, m))
         if not broken:
             return score(unary, pairwise, y), y
         for automaton in broken:
-            made = fst.intersect(made, automaton)
+            lattice = fst.intersect(lattice, automaton)

@@ -119,7 +119,7 @@ def _timed(decoder: bridle.Decoder, lattice: Lattice) -> tuple[float, bool]:
 def run_growth(report: Report) -> None:
     draws, count = (1, 3) if report.quick else (4, 5)  # sets of rules, lattices for each
     curves: dict[str, Any] = {}
-    found: list[bool] = []
+    all_proved: list[bool] = []
     for axis, sizes in AXES.items():
         if report.quick:
             sizes = [sizes[0], sizes[len(sizes) // 2], sizes[-1]]
@@ -134,12 +134,12 @@ def run_growth(report: Report) -> None:
             means.append(float(np.mean(times)))
             slowest.append(max(times))
             shares.append(float(np.mean([proved for _, proved in runs])))
-            found += [proved for _, proved in runs]
+            all_proved += [proved for _, proved in runs]
         x = [size[PLACE[axis]] for size in sizes]
         curves[axis] = {"x": x, "seconds": means, "slowest": slowest, "proved": shares, "exponent": exponent(x, means)}
         shown = ", ".join(f"{a:,}: {1e3 * s:.2f} ms" for a, s in zip(x, means, strict=True))
         report.notes.append(f"growth with {axis}: exponent {curves[axis]['exponent']:.2f} ({shown})")
-    report.proved["growth"] = float(np.mean(found))
+    report.proved["growth"] = float(np.mean(all_proved))
     report.data["growth"] = curves
 
 

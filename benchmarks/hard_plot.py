@@ -30,7 +30,7 @@ def plot_proved(many: dict[str, Any], file: Path) -> None:
     figure, panels = plt.subplots(
         rows, COLUMNS, figsize=(12, 2.45 * rows + 0.9), sharex=True, sharey=True, squeeze=False, layout="constrained"
     )
-    fastest = min(min(one["solvers"]["bridle"]["seconds"]) for one in families.values())
+    fastest = min(min(family["solvers"]["bridle"]["seconds"]) for family in families.values())
     first, last = fastest / 2, max(many["limit"], many["peer_limit"])
     lines = {}
     for panel, (name, family) in zip(panels.flat, families.items(), strict=False):
@@ -42,7 +42,7 @@ def plot_proved(many: dict[str, Any], file: Path) -> None:
             end = many["limit"] if solver == "bridle" else many["peer_limit"]
             style = {"color": COLOURS[solver], "linestyle": STYLES[solver], "linewidth": WIDTHS.get(solver, 1.8)}
             (lines[solver],) = panel.step(*_curve(figures, first, end), where="post", clip_on=False, **style)
-        counts = [str(len(one["seconds"])) for one in family["solvers"].values()][:2]
+        counts = [str(len(figures["seconds"])) for figures in family["solvers"].values()][:2]
         panel.set_title(name, fontsize=9, loc="left", pad=14)
         panel.set_title(" / ".join(counts), fontsize=8, loc="right", color="0.4", pad=14)
         if none:

@@ -45,30 +45,30 @@ def _families(report: Report) -> Iterator[Family]:
 
 
 def _decoder(family: Family, i: int, limit: float, **options: Any) -> bridle.Decoder:
-    one = family.sets[i]
+    rule_set = family.sets[i]
     settings = {"on_infeasible": family.on_infeasible, **options}
-    return bridle.Decoder(one.labels, one.rules, time_limit=limit, **settings)
+    return bridle.Decoder(rule_set.labels, rule_set.rules, time_limit=limit, **settings)
 
 
 def _decode(family: Family, report: Report) -> tuple[dict[tuple[int, int], Decoded], list[float]]:
     """Every sequence by itself; and the seconds of making each decoder and its first call, which groups the rules."""
-    found, decoders, setup = {}, [], []
-    for i, one in enumerate(family.sets):
+    decoded, decoders, setup = {}, [], []
+    for i, rule_set in enumerate(family.sets):
         begin = time.perf_counter()
         decoders.append(_decoder(family, i, LIMIT))
-        decoders[-1].decode(one.lattices[0], given=one.given(0))
+        decoders[-1].decode(rule_set.lattices[0], given=rule_set.given(0))
         setup.append(time.perf_counter() - begin)
     for i, k in family.sequences():
-        one = family.sets[i]
-        lattice, given = one.lattices[k], one.given(k)
+        rule_set = family.sets[i]
+        lattice, given = rule_set.lattices[k], rule_set.given(k)
         begin = time.perf_counter()
         d = decoders[i].decode(lattice, given=given)
         took = time.perf_counter() - begin
-        if not bridle.check(lattice, one.rules, d, given=given).ok:
+        if not bridle.check(lattice, rule_set.rules, d, given=given).ok:
             report.wrong.append(f"many, {family.name}, set {i}, sequence {k}: the judge complains")
         ids = d.ids.tolist()
-        found[i, k] = Decoded(Run(took, bool(d.optimal), ids), one.value(k, ids), d.relaxed)
-    return found, setup
+        decoded[i, k] = Decoded(Run(took, bool(d.optimal), ids), rule_set.value(k, ids), d.relaxed)
+    return decoded, setup
 
 
 def _better(a: Value, b: Value) -> bool:
@@ -98,9 +98,9 @@ def _soon(family: Family, best: dict[tuple[int, int], Value]) -> dict[str, Any]:
     for i, decoder in enumerate(decoders):
         decoder.decode_batch([family.sets[i].lattices[0]], given=[family.sets[i].given(0)], threads=1)
     for i, k in best:
-        one = family.sets[i]
+        rule_set = family.sets[i]
         begin = time.perf_counter()
-        d = decoders[i].decode_batch([one.lattices[k]], given=[one.given(k)], threads=1)[0]
+        d = decoders[i].decode_batch([rule_set.lattices[k]], given=[rule_set.given(k)], threads=1)[0]
         took.append(time.perf_counter() - begin)
         if not len(d.ids):
             nothing += 1
@@ -114,21 +114,21 @@ def _figures(runs: list[Run]) -> dict[str, Any]:
     return {"seconds": [run.seconds for run in runs], "proved": [run.proved for run in runs]}
 
 
-def _targets(family: Family, found: list[Decoded], report: Report) -> None:
+def _targets(family: Family, decoded: list[Decoded], report: Report) -> None:
     """Rows of the table: mean and worst time against what is wanted."""
-    took = [one.run.seconds for one in found]
+    took = [answer.run.seconds for answer in decoded]
     for what, seconds, wanted in (("mean", float(np.mean(took)), family.mean), ("worst", max(took), family.worst)):
         if wanted is not None:
             report.within("many", f"{family.name}: {what} against {1e3 * wanted:g} ms", seconds, wanted, 1.0)
         else:
             report.notes.append(f"many, {family.name}: {what} {1e3 * seconds:.2f} ms")
-    report.proved[f"many, {family.name}"] = float(np.mean([one.run.proved for one in found]))
+    report.proved[f"many, {family.name}"] = float(np.mean([answer.run.proved for answer in decoded]))
     if family.kind == "random" or family.on_infeasible == "raise":
         return
-    relaxed = [one.run.seconds for one in found if one.relaxed]
-    obeyed = [one.run.seconds for one in found if not one.relaxed]
+    relaxed = [answer.run.seconds for answer in decoded if answer.relaxed]
+    obeyed = [answer.run.seconds for answer in decoded if not answer.relaxed]
     if relaxed and obeyed:
-        what = f"{family.name}: {len(relaxed)} of {len(found)} infeasible, relaxed against the others"
+        what = f"{family.name}: {len(relaxed)} of {len(decoded)} infeasible, relaxed against the others"
         report.within("many", what, float(np.mean(relaxed)), float(np.mean(obeyed)), 3.0)
     if relaxed:
         report.within("many", f"{family.name}: worst relaxed against 100 ms", max(relaxed), 0.100, 1.0)
@@ -136,19 +136,19 @@ def _targets(family: Family, found: list[Decoded], report: Report) -> None:
 
 def _kernel(decoder: bridle.Decoder, family: Family) -> Callable[[], object]:
     """The kernel of a decoder on a whole batch, when the rules have been bound to it."""
-    one = family.sets[0]
-    problem = Problem(decoder.compiled, one.lattices, one.givens if decoder.rules else None)
+    rule_set = family.sets[0]
+    problem = Problem(decoder.compiled, rule_set.lattices, rule_set.givens if decoder.rules else None)
     problem.native()
     return partial(solve_one, engine_named(decoder.plan.engine), problem)
 
 
 def _beside_viterbi(family: Family, report: Report) -> None:
     """A whole batch under learned rules, and without any: the kernels, and the calls with all that is around them."""
-    one = family.sets[0]
-    ruled, plain = bridle.Decoder(one.labels, one.rules), bridle.Decoder(one.labels, [])
+    rule_set = family.sets[0]
+    ruled, plain = bridle.Decoder(rule_set.labels, rule_set.rules), bridle.Decoder(rule_set.labels, [])
     calls = [
-        partial(ruled.decode_batch, one.lattices, given=one.givens, threads=1),
-        partial(plain.decode_batch, one.lattices, threads=1),
+        partial(ruled.decode_batch, rule_set.lattices, given=rule_set.givens, threads=1),
+        partial(plain.decode_batch, rule_set.lattices, threads=1),
     ]
     runs = [_kernel(ruled, family), _kernel(plain, family), *calls]
     ours, base, *whole = (took / len(family) for took in best_of(3 if report.quick else 7, *runs))
@@ -163,18 +163,18 @@ def run_many(report: Report) -> None:
     report.notes += [f"{name} is not installed: hard rule sets without it" for name in absent]
     stored = report.data.setdefault("many", {"limit": LIMIT, "peer_limit": report.limit, "soon": SOON, "families": {}})
     for family in _families(report):
-        found, setup = _decode(family, report)
-        best = {at: one.value for at, one in found.items()}
-        solvers = {"bridle": _figures([one.run for one in found.values()])}
+        decoded, setup = _decode(family, report)
+        best = {at: answer.value for at, answer in decoded.items()}
+        solvers = {"bridle": _figures([answer.run for answer in decoded.values()])}
         chosen = list(family.sequences())[: family.peers if not report.quick else 1 if family.peers > 1 else 0]
         for name, (_, solve) in PEERS.items():
             if name in absent or not chosen or report.limit == 0:
                 continue
             runs = dict(zip(chosen, solve(family, chosen, report.limit), strict=True))
-            for at, value in _compare(family, name, runs, found, report).items():
+            for at, value in _compare(family, name, runs, decoded, report).items():
                 best[at] = max(best[at], value)
             solvers[name] = _figures(list(runs.values()))
-        _targets(family, list(found.values()), report)
+        _targets(family, list(decoded.values()), report)
         if family.kind != "random" and family.on_infeasible == "raise":
             _beside_viterbi(family, report)
         figures: dict[str, Any] = {"rules": len(family.sets[0].rules), "setup": setup, "solvers": solvers}

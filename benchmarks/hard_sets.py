@@ -70,12 +70,12 @@ class Family:
     peers: int = 1  # sequences that peers are given; most end at their limit, and a run should not take an hour
 
     def __len__(self) -> int:
-        return sum(len(one.lattices) for one in self.sets)
+        return sum(len(rule_set.lattices) for rule_set in self.sets)
 
     def sequences(self) -> Iterator[tuple[int, int]]:
         """Numbers of set and sequence, the first sequence of each set first: peers take the first few."""
-        most = max(len(one.lattices) for one in self.sets)
-        return ((i, k) for k in range(most) for i, one in enumerate(self.sets) if k < len(one.lattices))
+        most = max(len(rule_set.lattices) for rule_set in self.sets)
+        return ((i, k) for k in range(most) for i, rule_set in enumerate(self.sets) if k < len(rule_set.lattices))
 
 
 Drawn = tuple[Labels, list[Rule], list[Lattice]]
@@ -108,8 +108,8 @@ def random_families(quick: bool) -> Iterator[Family]:
     for count, mean in ((100, None), (200, 0.040)):
 
         def grown(seed: int, count: int = count) -> Drawn:
-            made = mix(100, 30, count, size, seed)
-            return made.labels, made.rules, made.lattices
+            problem = mix(100, 30, count, size, seed)
+            return problem.labels, problem.rules, problem.lattices
 
         yield Family(f"100 x 30 x {count} mixed", sets(grown), mean)
     for count in (100, 200):

@@ -57,8 +57,8 @@ def simple_tags(tokens: list[str]) -> list[tuple[str, str]]:
             return "CD"
         if not any(letter.isalpha() for letter in token):
             return token if token in (",", ".", "(", ")", ":") else "SYM"
-        if (found := known.get(token, CLOSED.get(token.lower()))) is not None:
-            return found
+        if (tag := known.get(token, CLOSED.get(token.lower()))) is not None:
+            return tag
         endings = {"ly": "RB", "ed": "VBN", "ing": "VBG", "less": "JJ", "ous": "JJ", "al": "JJ", "s": "NNS"}
         return next((name for ending, name in endings.items() if token.endswith(ending)), "NN")
 
@@ -99,13 +99,13 @@ def sentences(count: int, seed: int = 0) -> list[str]:
         .splitlines()
     )
     foods = [line.split(",")[2].strip('" ').lower() for line in lines[1:] if line.count(",") >= 3]
-    made = []
+    ingredients = []
     for _ in range(count):
         names = [rng.choice(PLAIN if rng.random() < 0.5 else foods) for _ in range(rng.choice([1, 1, 1, 2, 2, 3]))]
         name = rng.choice([" or ", " and ", ", ", " and/or ", " or other "]).join(names)
         parts = [rng.choice(AMOUNTS), rng.choice(UNITS), rng.choice(KINDS), name]
-        made.append(" ".join(part for part in parts if part) + rng.choice(AFTER))
-    return made
+        ingredients.append(" ".join(part for part in parts if part) + rng.choice(AFTER))
+    return ingredients
 
 
 def main() -> None:
@@ -138,10 +138,10 @@ def main() -> None:
         ids = crf.labels_.ids(y)
         return crf.lattice(x).score(ids) - soft.cost(soft.violations(ids.tolist(), crf.labels_))
 
-    for what, found in (("no rules", plain), ("its decoder and repair", repaired), ("rules, exact", exact)):
-        print(f"{what:24} {sum(map(breaks, found)):6,} labellings break a hard rule")
+    for what, labellings in (("no rules", plain), ("its decoder and repair", repaired), ("rules, exact", exact)):
+        print(f"{what:24} {sum(map(breaks, labellings)):6,} labellings break a hard rule")
     differ = [(x, a, b) for x, a, b in zip(xs, repaired, exact, strict=True) if a != b]
-    invalid = [one for one in differ if breaks(one[1])]
+    invalid = [pair for pair in differ if breaks(pair[1])]
     lost = [score(x, b) - score(x, a) for x, a, b in differ if not breaks(a)]
     less = [loss for loss in lost if loss > 1e-9]
     print(f"repaired and exact labellings differ: {len(differ):,}")

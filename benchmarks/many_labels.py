@@ -124,9 +124,9 @@ def _rules(report: Report) -> None:
             unary = random.normal(size=(TOKENS, len(labels)))
             unary[:, :12] += crowd
             lattice = bridle.Lattice(unary)
-            found = decoder.decode(lattice)
-            if not rule.holds(found.ids, labels):
+            decoding = decoder.decode(lattice)
+            if not rule.holds(decoding.ids, labels):
                 report.wrong.append(f"labels, {kind}, {title}: a name occurs twice")
             took = seconds(partial(decoder.decode, lattice))
-            proved = "proved" if found.optimal else "not proved"
+            proved = "proved" if decoding.optimal else "not proved"
             report.notes.append(f"labels: {kind}, {title}: decoded in {took * 1e3:.1f} ms, {proved}")

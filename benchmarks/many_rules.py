@@ -12,8 +12,8 @@ from bridle.rules import Rule
 
 def random_rules(rng: np.random.Generator, m: int, count: int) -> list[Rule]:
     """Distinct rules about presence, order and neighbours."""
-    found: dict[Rule, None] = {}
-    while len(found) < count:
+    distinct: dict[Rule, None] = {}
+    while len(distinct) < count:
         a, b = (f"L{k}" for k in rng.choice(m, 2, replace=False))
         kinds = [
             r.before(a, b),
@@ -24,8 +24,8 @@ def random_rules(rng: np.random.Generator, m: int, count: int) -> list[Rule]:
             r.forbid_transition(a, b),
             r.followed_by(a, b),
         ]
-        found.setdefault(kinds[int(rng.integers(len(kinds)))])
-    return list(found)
+        distinct.setdefault(kinds[int(rng.integers(len(kinds)))])
+    return list(distinct)
 
 
 def soft_set(
@@ -50,13 +50,13 @@ def mixed_set(
     rng = np.random.default_rng(seed)
     labels = Labels([f"L{k}" for k in range(m)])
     hidden = np.repeat(rng.permutation(m)[: n // 4], 4)[:n]  # segments of four tokens
-    found: dict[Rule, None] = {}
-    while len(found) < count:  # one in twenty does not hold on the hidden labelling
+    distinct: dict[Rule, None] = {}
+    while len(distinct) < count:  # one in twenty does not hold on the hidden labelling
         for rule in random_rules(rng, m, count):
-            if len(found) < count and (rule.holds(hidden, labels) or rng.random() < 0.05):
-                found.setdefault(rule)
+            if len(distinct) < count and (rule.holds(hidden, labels) or rng.random() < 0.05):
+                distinct.setdefault(rule)
     rules: list[Rule] = []
-    for rule in found:
+    for rule in distinct:
         hard = rng.random() < 0.5 and rule.holds(hidden, labels)
         rules.append(rule if hard else rule.soft(round(float(rng.uniform(0.5, 1.5) * penalty), 2)))
     pairwise = rng.normal(0, 0.3, (m, m)) + 1.5 * np.eye(m)

@@ -61,8 +61,8 @@ class Layer:
 
         with torch.no_grad():
             mask = torch.arange(self.scores.shape[1]) < torch.tensor(self.lengths)[:, None]
-            found: list[list[int]] = self.layer.decode(self.scores, mask)
-            return found
+            labellings: list[list[int]] = self.layer.decode(self.scores, mask)
+            return labellings
 
     @property
     def shared(self) -> dict[str, Any]:
@@ -77,10 +77,10 @@ class Layer:
 
     def compare(self, report: Report, name: str) -> None:
         """The same scores: pytorch-crf adds in single precision, so that ours may be a little better."""
-        found = self.ours(bridle.Decoder(LABELS))
+        labels = self.ours(bridle.Decoder(LABELS))
         for b, ids in enumerate(self.theirs()):
             lattice = bridle.Lattice(self.scores[b, : len(ids)], **self.shared)
-            ours, other = lattice.score(found[b, : len(ids)]), lattice.score(ids)
+            ours, other = lattice.score(labels[b, : len(ids)]), lattice.score(ids)
             if not -1e-6 * abs(other) <= ours - other <= 1e-4 * abs(other):
                 report.wrong.append(f"padded {name}, sequence {b}: bridle {ours:.9g}, pytorch-crf {other:.9g}")
 

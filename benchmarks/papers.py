@@ -55,9 +55,9 @@ def run_papers(report: Report) -> None:
     integral = {}
     for formulation, some in (("tight", 20 if report.quick else 200), ("paper", 3 if report.quick else 25)):
         part = problem.take(some)
-        found = _decode(part, Ilp(formulation=formulation))
-        report.agree("papers", f"ilp, {formulation}", [d.score for d in found], [d.score for d in relaxed])
-        integral[formulation] = float(np.mean([d.stats["lp_integral"] for d in found]))
+        decodings = _decode(part, Ilp(formulation=formulation))
+        report.agree("papers", f"ilp, {formulation}", [d.score for d in decodings], [d.score for d in relaxed])
+        integral[formulation] = float(np.mean([d.stats["lp_integral"] for d in decodings]))
     report.data["papers"] = {
         "sequences": size,
         "violations_per_rule": {name: broken[name] / size for name in TABLE_3},
@@ -78,11 +78,11 @@ def _decode(problem: Problem, engine: Engine) -> list[Any]:
 
 def _violated(problem: Problem) -> list[list[int]]:
     """The rules that each plain best path breaks, by the rules' own definitions."""
-    found = []
+    violated = []
     for lattice, given in zip(problem.lattices(), problem.givens(), strict=True):
         y = viterbi(lattice.unary, None)
-        found.append([k for k, rule in enumerate(problem.rules) if not rule.holds(y, problem.labels, given)])
-    return found
+        violated.append([k for k, rule in enumerate(problem.rules) if not rule.holds(y, problem.labels, given)])
+    return violated
 
 
 def _means(rows: list[list[int]]) -> list[float]:
@@ -91,16 +91,16 @@ def _means(rows: list[list[int]]) -> list[float]:
     return [float(np.mean([row[k] for row in rows])) for k in range(width)]
 
 
-def show_papers(found: dict[str, Any], console: Console) -> None:
+def show_papers(figures: dict[str, Any], console: Console) -> None:
     three = Table(
         "rule", "share of best paths that break it", "TE table 3", title="lazy_intersection: violations of y0 per rule"
     )
-    for name, share in sorted(found["violations_per_rule"].items(), key=lambda item: -item[1]):
+    for name, share in sorted(figures["violations_per_rule"].items(), key=lambda item: -item[1]):
         three.add_row(name, f"{share:.3f}", f"{TABLE_3[name]:.3f}")
     four = Table("rules broken by y0", "share", "TE table 4", title="lazy_intersection: violations per sequence")
-    for k in range(max(len(TABLE_4), max(found["violations_per_sequence"], default=0) + 1)):
+    for k in range(max(len(TABLE_4), max(figures["violations_per_sequence"], default=0) + 1)):
         theirs = f"{TABLE_4[k]:.3f}" if k < len(TABLE_4) else "0.000"
-        four.add_row(str(k), f"{found['violations_per_sequence'].get(k, 0.0):.3f}", theirs)
+        four.add_row(str(k), f"{figures['violations_per_sequence'].get(k, 0.0):.3f}", theirs)
     six = Table(
         "intersections",
         "sequences",
@@ -108,22 +108,22 @@ def show_papers(found: dict[str, Any], console: Console) -> None:
         "product",
         title="Lattice arcs (TE fig. 6)",
     )
-    for k, row in found["arcs"].items():
+    for k, row in figures["arcs"].items():
         arcs = " > ".join(f"{a:,.0f}" for a in row["lazy_intersection"])
         six.add_row(str(k), str(row["sequences"]), arcs, f"{row['product']:,.0f}")
     for table in (three, four, six):
         console.print(table)
-    console.print(f"mean intersections: {found['mean_intersections']:.2f} (TE: {MEAN_INTERSECTIONS})")
-    for formulation, share in found["lp_integral"].items():
+    console.print(f"mean intersections: {figures['mean_intersections']:.2f} (TE: {MEAN_INTERSECTIONS})")
+    for formulation, share in figures["lp_integral"].items():
         console.print(f"ilp, {formulation} rows: {share:.1%} of LPs integral")
 
 
-def plot_papers(found: dict[str, Any], file: Path) -> None:
+def plot_papers(figures: dict[str, Any], file: Path) -> None:
     import matplotlib.pyplot as plt
 
     figure, left = plt.subplots(figsize=(7, 4.5))
     right = left.twinx()
-    for k, row in found["arcs"].items():
+    for k, row in figures["arcs"].items():
         right.bar(k, row["sequences"], color="tab:gray", alpha=0.25)
         line = left.plot(range(len(row["lazy_intersection"])), row["lazy_intersection"], "o-", markersize=3)[0]
         left.plot([k], [row["product"]], "x", color=line.get_color())

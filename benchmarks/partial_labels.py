@@ -67,10 +67,10 @@ def class_weights(train: Sequence[Example], test: Sequence[Example], name: str, 
     for weight in (*WEIGHTS, "balanced"):
         asked: Any = weight if isinstance(weight, str) else {name: weight}
         model = CRF(features=features, c1=0.0, c2=0.1, class_weight=asked).fit(X, y)
-        found: Scores = score(gold, model.predict(unseen))
-        one, every = found.by_type[name], found.segments
+        scores: Scores = score(gold, model.predict(unseen))
+        weighted, every = scores.by_type[name], scores.segments
         print(
-            f"{weight!s:>9} {one.precision:10.2%} {one.recall:8.2%} {one.f1:8.2%}   "
+            f"{weight!s:>9} {weighted.precision:10.2%} {weighted.recall:8.2%} {weighted.f1:8.2%}   "
             f"{every.precision:14.2%} {every.recall:8.2%} {every.f1:8.2%}"
         )
 

@@ -51,8 +51,8 @@ def main() -> None:
     scores = model.cross_fit(data.X, data.y)
     lap("cross-fitting, 4 folds")
     miners = (RelationalRules(select="all", penalty=None, min_confidence=share) for share in (0.95, 0.9, 0.8))
-    found = (one.hard().rule for miner in miners for one in miner.fit(data.X, data.y).learned_)
-    candidates = list(dict.fromkeys(found))[: args.rules]
+    mined = (learned.hard().rule for miner in miners for learned in miner.fit(data.X, data.y).learned_)
+    candidates = list(dict.fromkeys(mined))[: args.rules]
     lap("finding candidates")
     fitted = fit_rules(model, data.X, data.y, rules=candidates, cross_fit=scores)
     lap("prices, tests, comparison")

@@ -111,8 +111,8 @@ class Side:
         decoder = self.model.decoder(rules, on_infeasible="relax", **options)
         batch, given = self.model.lattices(self.X), self.model.given(self.X, decoder)
         begin = time.perf_counter()
-        found = decoder.decode_batch(batch, given, threads=1)
-        return [one.labels for one in found], time.perf_counter() - begin
+        decodings = decoder.decode_batch(batch, given, threads=1)
+        return [decoding.labels for decoding in decodings], time.perf_counter() - begin
 
     def ways(self, name: str, tuned: dict[str, float]) -> dict[str, tuple[list[Rule], dict[str, Any]]]:
         """Rules and options of each way."""
@@ -143,14 +143,14 @@ class Side:
 
     def measure(self, row: Row, rules: list[Rule], judged: list[Rule], **options: Any) -> None:
         """Add the figures of one way to decode; `judged`: the rules whose violations are counted."""
-        found, seconds = self.decode(rules, **options)
-        scores = score(self.y, found, None)
+        labels, seconds = self.decode(rules, **options)
+        scores = score(self.y, labels, None)
         row.add(
             accuracy=scores.accuracy,
             macro_f=scores.macro.f1,
             segment_f=scores.segments.f1,
             exact=scores.exact,
-            broken=self.broken(judged, found),
+            broken=self.broken(judged, labels),
             gold_broken=self.broken(judged, self.y),
             seconds=seconds,
             n_rules=len(rules),
@@ -228,9 +228,9 @@ def main() -> int:
     print(f"\nmining all {len(X)} references, {len(miner.labels_)} labels: {mining:.1f} s; {miner.report_}")
     print("better than Viterbi in every split:", "; ".join(k for k, n in wins.items() if n == asked.splits) or "none")
     asked.json.parent.mkdir(exist_ok=True)
-    found = [{"rules": row.rules, "way": row.way, **row.figures} for row in rows.values()]
+    stored = [{"rules": row.rules, "way": row.way, **row.figures} for row in rows.values()]
     kept = {"tokens": asked.tokens, "splits": asked.splits, "seconds": took, "mining_seconds": mining}
-    kept |= {"rows": found, "tuned": chosen}
+    kept |= {"rows": stored, "tuned": chosen}
     asked.json.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
     print(f"{took:.0f} s; figures in {asked.json}")
     return 0

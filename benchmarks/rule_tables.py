@@ -69,11 +69,11 @@ def _automaton(part: Rule, labels: Labels, given: Mapping[str, Any], kinds: list
     k, m = len(kinds), len(labels)
     step, count, final = np.zeros((k, 1, m), np.int64), np.zeros((k, 1, m), np.int64), np.zeros(1, np.int64)
     for lazy in part.automata(tuple(names.resolve(labels, given) for names in part.names()), labels):
-        one = CountingAutomaton.build(lazy, m, kinds).by_label()
-        s = one.n_states
-        step = (step[:, :, None] * s + one.step[:, None]).reshape(k, -1, m)
-        count = (count[:, :, None] + one.violations[:, None]).reshape(k, -1, m)
-        final = (final[:, None] + one.final).ravel()
+        automaton = CountingAutomaton.build(lazy, m, kinds).by_label()
+        s = automaton.n_states
+        step = (step[:, :, None] * s + automaton.step[:, None]).reshape(k, -1, m)
+        count = (count[:, :, None] + automaton.violations[:, None]).reshape(k, -1, m)
+        final = (final[:, None] + automaton.final).ravel()
         reached = _reached(step)
         if len(reached) > MOST_STATES:
             raise ValueError(f"a rule of more than {MOST_STATES} states: {part}")

@@ -98,13 +98,13 @@ def plot_ratios(rows: list[Row], file: Path) -> None:
 
 
 def _versions() -> dict[str, str]:
-    found = {"python": platform.python_version(), "machine": platform.machine(), "cores": str(os.cpu_count())}
+    versions = {"python": platform.python_version(), "machine": platform.machine(), "cores": str(os.cpu_count())}
     for name in ("bridle-nlp", "numpy", "highspy", "ortools", "pytoulbar2", "pynini", "torch", "pytorch-crf"):
         try:
-            found[name] = metadata.version(name)
+            versions[name] = metadata.version(name)
         except metadata.PackageNotFoundError:
-            found[name] = "not installed"
-    return found
+            versions[name] = "not installed"
+    return versions
 
 
 def write(report: Report, out: Path, took: float) -> None:

@@ -72,8 +72,8 @@ class Settings:
     def inputs(self) -> list[Inputs]:
         """What is tagged, each with its model."""
         self.work.mkdir(parents=True, exist_ok=True)
-        found: list[Inputs] = [References.at(self.work)]
-        return [*found, Chunks.at(self.work, self.corpora)] if self.corpora else found
+        inputs: list[Inputs] = [References.at(self.work)]
+        return [*inputs, Chunks.at(self.work, self.corpora)] if self.corpora else inputs
 
 
 # ---- sections -------------------------------------------------------------------------------------------------------
@@ -92,12 +92,12 @@ def cluster(chosen: Settings, name: str) -> dict[str, Any]:
 def rate(chosen: Settings) -> dict[str, Any]:
     """Tokens per second of all ways."""
     rows, rounds = (500, 1) if chosen.quick else (40_000, 2)
-    found = []
+    measured = []
     for inputs in chosen.inputs():
-        found += rates(inputs, cases(inputs), rows, rounds, chosen.tell)
+        measured += rates(inputs, cases(inputs), rows, rounds, chosen.tell)
     threads = limits(chosen.inputs()[0], rows, rounds) if sys.platform == "linux" else {}
     before = {"baseline": json.loads(BASELINE.read_text("utf-8"))} if BASELINE.exists() else {}
-    return {"rates": found, "limits": threads, **before}
+    return {"rates": measured, "limits": threads, **before}
 
 
 def memory(chosen: Settings) -> dict[str, Any]:
@@ -154,9 +154,9 @@ class Results:
 
     def wrong(self) -> list[str]:
         """Trials in which a row was lost, doubled, wrong or unknown."""
-        trials = [one for section in self.sections.values() for one in section.get("trials", ())]
+        trials = [trial for section in self.sections.values() for trial in section.get("trials", ())]
         bad = ("lost", "doubled", "wrong", "unknown")
-        return [one["trial"] for one in trials if any(one[name] for name in bad) or one.get("ok") is False]
+        return [trial["trial"] for trial in trials if any(trial[name] for name in bad) or trial.get("ok") is False]
 
 
 def measure(chosen: Settings, results: Results, only: list[str], again: bool) -> list[str]:
@@ -185,15 +185,15 @@ def write_baseline(chosen: Settings, path: Path) -> None:
     rows, rounds = (500, 1) if chosen.quick else (30_000, 5)
     inputs = chosen.inputs()[0]
     commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True).stdout.strip()
-    found = list(rates(inputs, baseline_cases(inputs), rows, rounds, chosen.tell))
+    measured = list(rates(inputs, baseline_cases(inputs), rows, rounds, chosen.tell))
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_text(path, json.dumps({"commit": commit, "rows": rows, "where": where(), "rates": found}, indent=1) + "\n")
+    write_text(path, json.dumps({"commit": commit, "rows": rows, "where": where(), "rates": measured}, indent=1) + "\n")
 
 
 def distributed_python() -> str:
     """The interpreter of `make test-distributed` if it was made, else this one."""
-    made = ROOT / ".venv" / "distributed" / "bin" / "python"
-    return str(made) if made.exists() else sys.executable
+    python = ROOT / ".venv" / "distributed" / "bin" / "python"
+    return str(python) if python.exists() else sys.executable
 
 
 def main() -> int:

@@ -64,8 +64,8 @@ def apart(
     RuntimeError
         If one of them fails, with what it said.
     """
-    told = json.dumps({"commands": [asdict(one) for one in commands], "cores": cores, "fine": list(fine)})
-    done = subprocess.run([sys.executable, "-S", __file__, told], capture_output=True, text=True, env=env)
+    job = json.dumps({"commands": [asdict(command) for command in commands], "cores": cores, "fine": list(fine)})
+    done = subprocess.run([sys.executable, "-S", __file__, job], capture_output=True, text=True, env=env)
     if done.returncode:
         raise RuntimeError(done.stderr.strip())
     return Run(**json.loads(done.stdout))

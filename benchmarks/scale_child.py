@@ -74,13 +74,13 @@ def threads(job: dict[str, Any]) -> dict[str, float]:
     import runpy
     import threading
 
-    found, over = dict[str, float](), threading.Event()
+    seconds_of, over = dict[str, float](), threading.Event()
 
     def look() -> None:
         for thread in threading.enumerate():
             with suppress(OSError):  # it has ended
                 took = Path(f"/proc/self/task/{thread.native_id}/schedstat").read_text("ascii").split()[0]
-                found[thread.name] = int(took) / 1e9
+                seconds_of[thread.name] = int(took) / 1e9
 
     def watch() -> None:
         while not over.wait(0.02):
@@ -94,7 +94,7 @@ def threads(job: dict[str, Any]) -> dict[str, float]:
     look()
     over.set()
     watcher.join()
-    return {name: seconds for name, seconds in found.items() if name != "watcher"}
+    return {name: seconds for name, seconds in seconds_of.items() if name != "watcher"}
 
 
 def start(job: dict[str, Any]) -> dict[str, Any]:
@@ -103,9 +103,9 @@ def start(job: dict[str, Any]) -> dict[str, Any]:
 
     def step(name: str, work: Callable[[], Any]) -> Any:
         begun = time.perf_counter()
-        made = work()
+        value = work()
         steps[name] = {"seconds": time.perf_counter() - begun, "resident": resident()}
-        return made
+        return value
 
     step("python", lambda: None)
     step("import", lambda: [import_module(name) for name in ("pyarrow.parquet", "bridle.arrow")])
@@ -135,5 +135,5 @@ def resident() -> float:
 WORKS = {work.__name__: work for work in (library, arrow, worker, threads, start, call)}
 
 if __name__ == "__main__":
-    told = json.loads(sys.argv[1])
-    Path(told["answer"]).write_text(json.dumps(WORKS[told["work"]](told)), encoding="utf-8")
+    settings = json.loads(sys.argv[1])
+    Path(settings["answer"]).write_text(json.dumps(WORKS[settings["work"]](settings)), encoding="utf-8")

@@ -32,7 +32,7 @@ class Costs:
     """Measured figures of one way to tag."""
 
     startup: float  # seconds from the start of a process to its first answer
-    one: float  # tokens per second of a process on one core
+    single: float  # tokens per second of a process on one core
     two: float  # of two processes, each on a core of its own, together
     threads: float  # of one process with two threads on two cores
     limit: float = float("inf")  # of the thread of a process that reads or writes
@@ -49,12 +49,12 @@ class Costs:
 
     def process_rate(self, cores: int) -> float:
         """Tokens per second of a process for each core; measured for one and two cores."""
-        return self.one if cores == 1 else cores * self.busy
+        return self.single if cores == 1 else cores * self.busy
 
     def thread_rate(self, cores: int) -> float:
         """Tokens per second of one process with a thread for each core; measured for one and two cores."""
         if cores == 1:
-            return self.one
+            return self.single
         return min(self.busy / (self.serial + (1 - self.serial) / cores), max(self.limit, self.threads))
 
     def seconds(self, tokens: float, cores: int) -> float:
@@ -68,8 +68,8 @@ class Costs:
 
 def rate_of(rates: Iterable[dict[str, Any]], unit: str = "tokens_per_second", **wanted: Any) -> float | None:
     """The figure of the one case with these properties; None if it was not measured."""
-    found = [one[unit] for one in rates if all(one[name] == value for name, value in wanted.items())]
-    return None if not found or found[0] is None else float(found[0])
+    figures = [rate[unit] for rate in rates if all(rate[name] == value for name, value in wanted.items())]
+    return None if not figures or figures[0] is None else float(figures[0])
 
 
 def costs_of(sections: dict[str, Any], way: str = "parquet", *, rules: bool = True) -> Costs | None:
@@ -77,11 +77,11 @@ def costs_of(sections: dict[str, Any], way: str = "parquet", *, rules: bool = Tr
     if "rate" not in sections or "startup" not in sections:
         return None
     rates = [rate_of(sections["rate"]["rates"], name="references", way=way, rules=rules, use=use) for use in USES]
-    one, two, threads = rates
-    if one is None or two is None or threads is None:
+    single, two, threads = rates
+    if single is None or two is None or threads is None:
         return None
     limit = limit_of(sections["rate"].get("limits", {}).get(way, {}))
-    return Costs(sections["startup"]["command"]["seconds"], one, two, threads, limit)
+    return Costs(sections["startup"]["command"]["seconds"], single, two, threads, limit)
 
 
 def limit_of(threads: dict[str, float]) -> float:

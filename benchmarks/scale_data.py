@@ -24,7 +24,7 @@ RULES = ["at most 1 segment of TITLE", "at most 1 segment of DATE", "AUTHOR befo
 
 def rows(count: int) -> Iterator[pa.RecordBatch]:
     """References with ids r00000000, r00000001, ... in batches of at most PART rows; some tokens are new to a model."""
-    known = [one.tokens for style in references.STYLES for one in references.references(style)]
+    known = [example.tokens for style in references.STYLES for example in references.references(style)]
     for first in range(0, count, PART):
         rng = random.Random(first)
         size = min(PART, count - first)
@@ -52,7 +52,7 @@ def write_rows(path: Path, count: int, *, group: int = 1000) -> None:
 def train(path: Path) -> Path:
     """A model of references in some styles, in a file."""
     examples = references.references("acm", "ieee", "chicago")
-    X, y = [list(one.tokens) for one in examples], [list(one.labels) for one in examples]
+    X, y = [list(example.tokens) for example in examples], [list(example.labels) for example in examples]
     bridle.CRF(features="fields", scheme="IO", c1=0.0, c2=1.0).fit(X, y).save(path)
     return path
 
@@ -72,10 +72,10 @@ class Verdict:
         return not (self.lost or self.doubled or self.wrong or self.unknown)
 
 
-def judge(found: Iterable[tuple[str, list[str] | None]], expected: Mapping[str, list[str] | None]) -> Verdict:
+def judge(rows: Iterable[tuple[str, list[str] | None]], expected: Mapping[str, list[str] | None]) -> Verdict:
     """Every id exactly once, with the expected labels."""
     counts, wrong = Counter[str](), 0
-    for name, labels in found:
+    for name, labels in rows:
         counts[name] += 1
         wrong += name in expected and labels != expected[name]
     doubled = sum(count - 1 for count in counts.values())

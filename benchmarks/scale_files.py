@@ -86,23 +86,23 @@ def missing_input(folder: Path, rows: int) -> dict[str, Any]:
     process = _start([*command, "-o", str(out), "--resume"])
     _wait(lambda: any(_parts(out)) or process.poll() is not None)
     second.rename(folder / "away")
-    told, code = process.communicate(timeout=PATIENCE)[1].decode(), process.returncode
+    message, code = process.communicate(timeout=PATIENCE)[1].decode(), process.returncode
     (folder / "away").rename(second)
     again = _start([*command, "-o", str(out), "--resume"])
     assert _finished(again) == 0
     verdict = _verdict(out, expected)
-    return {**asdict(verdict), "exit_code": code, "told": _without_paths(told), "ok": verdict.ok and code in (0, 2)}
+    return {**asdict(verdict), "exit_code": code, "told": _without_paths(message), "ok": verdict.ok and code in (0, 2)}
 
 
 def _resumed(
-    process: subprocess.Popen[bytes], told: str, command: Sequence[str], out: Path, expected: Any
+    process: subprocess.Popen[bytes], expected_text: str, command: Sequence[str], out: Path, expected: Any
 ) -> dict[str, Any]:
     """Judge a run that should fail with a message, then resume."""
     _, message = process.communicate(timeout=PATIENCE)
     text, is_begun = message.decode(), any(out.glob("part-*"))
     assert _finished(_start(command)) == 0
     verdict = _verdict(out, expected)
-    clear = process.returncode == 2 and told in text and ("--resume" in text) == is_begun
+    clear = process.returncode == 2 and expected_text in text and ("--resume" in text) == is_begun
     return {
         **asdict(verdict),
         "exit_code": process.returncode,
@@ -131,8 +131,8 @@ def _prepared(folder: Path, rows: int, shard: int) -> tuple[list[str], Path, dic
         pq.write_table(part, folder / f"{name}.parquet", row_group_size=200)
     tagger = bridle.load(model)
     decoder = tagger.decoder(scale_data.RULES, on_infeasible="relax")
-    found = [one.labels for one in tagger.decode(table["tokens"].to_pylist(), decoder)]
-    expected = dict(zip(table["id"].to_pylist(), found, strict=True))
+    labels = [decoding.labels for decoding in tagger.decode(table["tokens"].to_pylist(), decoder)]
+    expected = dict(zip(table["id"].to_pylist(), labels, strict=True))
     inputs = [str(folder / f"{name}.parquet") for name in "ab"]
     command = [sys.executable, "-m", "bridle", "tag", str(model), *inputs, "--rules", str(rules)]
     return [*command, "--shard-size", str(shard)], folder / "out", expected
@@ -145,9 +145,9 @@ def _start(command: Sequence[str], before: Callable[[], Any] | None = None) -> s
 
 def _finished(process: subprocess.Popen[bytes]) -> int:
     """The exit code of a run that nobody disturbs; 1 says that some rows are relaxed, which is fine."""
-    _, told = process.communicate(timeout=PATIENCE)
+    _, message = process.communicate(timeout=PATIENCE)
     if process.returncode not in (0, 1):
-        raise RuntimeError(told.decode())
+        raise RuntimeError(message.decode())
     return 0
 
 
@@ -199,7 +199,7 @@ def _verdict(out: Path, expected: dict[str, list[str] | None]) -> scale_data.Ver
 
 def _sum(verdicts: Sequence[scale_data.Verdict]) -> scale_data.Verdict:
     return scale_data.Verdict(
-        *(sum(values) for values in zip(*(asdict(one).values() for one in verdicts), strict=True))
+        *(sum(values) for values in zip(*(asdict(verdict).values() for verdict in verdicts), strict=True))
     )
 
 
@@ -211,12 +211,12 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
-    found = {
+    results = {
         "kills": trial(args.folder / "kills", args.rows, args.kills, args.seed),
         "full_disk": full_disk(args.folder / "full", min(args.rows, 20_000)),
         "missing_input": missing_input(args.folder / "missing", min(args.rows, 20_000)),
     }
-    print(json.dumps(found, indent=1))
+    print(json.dumps(results, indent=1))
 
 
 if __name__ == "__main__":

@@ -72,10 +72,10 @@ class References(Inputs):
     @classmethod
     def at(cls, folder: Path) -> References:
         """With a model that is trained now, unless it is there."""
-        made = cls(folder, "references", ("tokens",), scale_data.RULES)
-        if not made.model.exists():
-            scale_data.train(made.model)
-        return made
+        inputs = cls(folder, "references", ("tokens",), scale_data.RULES)
+        if not inputs.model.exists():
+            scale_data.train(inputs.model)
+        return inputs
 
     def rows(self, count: int) -> Iterator[pa.RecordBatch]:
         return scale_data.rows(count)
@@ -90,11 +90,11 @@ class Chunks(Inputs):
     @classmethod
     def at(cls, folder: Path, corpus: Path) -> Chunks:
         """With a model that is trained now, unless it is there."""
-        made = cls(folder, "chunks", ("tokens", "pos"), CHUNK_RULES, corpus / "chunk-conll2000" / "test.txt.gz")
-        if not made.model.exists():
-            X, y = data.load(made.test.with_name("train.txt.gz"), "conll", columns=["word", "pos", "chunk"])
-            bridle.CRF(features="chunking", c1=0.0, c2=1.0, iterations=30).fit(X, y).save(made.model)
-        return made
+        inputs = cls(folder, "chunks", ("tokens", "pos"), CHUNK_RULES, corpus / "chunk-conll2000" / "test.txt.gz")
+        if not inputs.model.exists():
+            X, y = data.load(inputs.test.with_name("train.txt.gz"), "conll", columns=["word", "pos", "chunk"])
+            bridle.CRF(features="chunking", c1=0.0, c2=1.0, iterations=30).fit(X, y).save(inputs.model)
+        return inputs
 
     @cached_property
     def _known(self) -> list[dict[str, list[str]]]:

@@ -21,7 +21,7 @@ WORKER = "a worker with `bridle.arrow.Tag`"
 def memory(inputs: Inputs, tokens: int, tell: Callable[[str], None]) -> list[dict[str, Any]]:
     """Peak memory with two threads and rules for a short and a long file of each format, and of a worker."""
     sizes = [round(times * tokens / TOKENS_PER_ROW) for times in (1, GROWTH)]
-    found = []
+    growth = []
     for way in (*FORMATS, "worker"):
         case = Case(way, "one core" if way == "worker" else "two threads", rules=True, name=inputs.name)
         make = child_command if way == "worker" else tag_command
@@ -31,20 +31,22 @@ def memory(inputs: Inputs, tokens: int, tell: Callable[[str], None]) -> list[dic
             peaks.append(apart([make(inputs, case, rows, 0)], case.cores, fine=(0, 1), env=environment()).peak)
             counts.append(inputs.tokens(rows))
         what = WORKER if way == "worker" else f"`bridle tag --threads 2`, {way}"
-        found.append({"what": what, "way": way, "tokens": counts, "peak": peaks, "ratio": peaks[1] / peaks[0]})
-    return found
+        growth.append({"what": what, "way": way, "tokens": counts, "peak": peaks, "ratio": peaks[1] / peaks[0]})
+    return growth
 
 
 def models(inputs: list[Inputs], quick: bool) -> list[dict[str, Any]]:
     """Memory of a process before and after it has a model, for models of several sizes."""
     large = replace(References.at(inputs[0].folder), name="large")
     large_model(large.model, 2_000 if quick else 200_000)
-    found = []
-    for one in (*inputs, large):
-        steps = _steps(one)
+    models = []
+    for source in (*inputs, large):
+        steps = _steps(source)
         before, after = (steps[name]["resident"] for name in ("input", "load"))
-        found.append({"model": one.name, "file": one.model.stat().st_size / (1 << 20), "before": before, "with": after})
-    return found
+        models.append(
+            {"model": source.name, "file": source.model.stat().st_size / (1 << 20), "before": before, "with": after}
+        )
+    return models
 
 
 def startup(inputs: Inputs, rounds: int) -> dict[str, Any]:
@@ -54,7 +56,7 @@ def startup(inputs: Inputs, rounds: int) -> dict[str, Any]:
     python = best(apart([nothing], 1, env=environment()) for _ in range(rounds))
     command = best(run(inputs, once, 1) for _ in range(rounds))
     workers = [_steps(inputs) for _ in range(rounds)]
-    steps = {name: min(one[name]["seconds"] for one in workers) for name in ("import", "load", "batch")}
+    steps = {name: min(worker[name]["seconds"] for worker in workers) for name in ("import", "load", "batch")}
     return {"worker": {"python": python.seconds, **steps}, "command": asdict(command)}
 
 

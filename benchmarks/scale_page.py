@@ -55,8 +55,8 @@ def kills(section: dict[str, Any]) -> list[str]:
     heads = ["trial", "kills", "rows", "lost", "doubled", "wrong", "unknown", "seconds"]
     names = heads[2:-1]
     rows = [
-        [one["trial"], one["kills"], *(f"{one[name]:,}" for name in names), f"{one['seconds']:.0f}"]
-        for one in section["trials"]
+        [trial["trial"], trial["kills"], *(f"{trial[name]:,}" for name in names), f"{trial['seconds']:.0f}"]
+        for trial in section["trials"]
     ]
     return table(heads, rows)
 
@@ -64,7 +64,7 @@ def kills(section: dict[str, Any]) -> list[str]:
 def rate(section: dict[str, Any]) -> list[str]:
     """Rates of all ways, then the ratios that were promised."""
     rates, lines = section["rates"], list[str]()
-    for name in dict.fromkeys(one["name"] for one in rates):
+    for name in dict.fromkeys(rate["name"] for rate in rates):
         for rules in (False, True):
             heads = [f"{name}, {'with' if rules else 'no'} rules", *USES, "per second of the processor"]
             rows = []
@@ -80,11 +80,11 @@ def rate(section: dict[str, Any]) -> list[str]:
 def compared(section: dict[str, Any]) -> list[str]:
     """The Arrow path beside the library, and files beside version 0.1."""
     rates, rows = section["rates"], []
-    for one in (one for one in rates if one["way"] == "arrow"):
-        base = rate_of(rates, **{**{key: one[key] for key in ("name", "use", "rules")}, "way": "library"})
+    for rate in (rate for rate in rates if rate["way"] == "arrow"):
+        base = rate_of(rates, **{**{key: rate[key] for key in ("name", "use", "rules")}, "way": "library"})
         if base:
-            what = f"{WAYS['arrow']} / {WAYS['library']}: {one['name']}, {one['use']}{', rules' * one['rules']}"
-            ratio = one["tokens_per_second"] / base
+            what = f"{WAYS['arrow']} / {WAYS['library']}: {rate['name']}, {rate['use']}{', rules' * rate['rules']}"
+            ratio = rate["tokens_per_second"] / base
             rows.append([what, f"{ratio:.2f}x", verdict(ratio, NATIVE, ">=")])
     for format in FORMATS:
         chosen = {"name": "references", "use": "two threads", "rules": False}
@@ -106,16 +106,16 @@ def memory(section: dict[str, Any]) -> list[str]:
     heads = ["peak memory", *(f"{told_rate(round(count, -4))} tokens" for count in first), "ratio", "wanted"]
     rows = [
         [
-            one["what"],
-            *(f"{mb:.0f} MB" for mb in one["peak"]),
-            f"{one['ratio']:.2f}x",
-            verdict(one["ratio"], GROWTH, "<="),
+            peak["what"],
+            *(f"{mb:.0f} MB" for mb in peak["peak"]),
+            f"{peak['ratio']:.2f}x",
+            verdict(peak["ratio"], GROWTH, "<="),
         ]
-        for one in section["peaks"]
+        for peak in section["peaks"]
     ]
     sizes = [
-        [one["model"], f"{one['file']:.1f} MB", f"{one['before']:.0f} MB", f"{one['with']:.0f} MB"]
-        for one in section["models"]
+        [model["model"], f"{model['file']:.1f} MB", f"{model['before']:.0f} MB", f"{model['with']:.0f} MB"]
+        for model in section["models"]
     ]
     before = "process before the model is loaded"
     return [*table(heads, rows), "", *table(["model", "file", before, "process with the model"], sizes)]
@@ -124,13 +124,13 @@ def memory(section: dict[str, Any]) -> list[str]:
 def startup(section: dict[str, Any], trials: dict[str, Any] | None = None) -> list[str]:
     """Steps of a worker, and the command."""
     steps = section["worker"]
-    told = {
+    names = {
         "python": "start of Python",
         "import": "import of PyArrow and `bridle.arrow`",
         "load": "load of the model, compilation of the rules, first row",
         "batch": "first batch, 4,096 rows",
     }
-    rows = [[told[name], told_time(seconds)] for name, seconds in steps.items()]
+    rows = [[names[name], told_time(seconds)] for name, seconds in steps.items()]
     rows.append(["`bridle tag` on one row, as a whole", told_time(section["command"]["seconds"])])
     rows += [[what, told_time(seconds)] for what, seconds in (trials or {}).items()]
     return table(["step", "time"], rows)
@@ -150,7 +150,7 @@ def figures(costs: Costs) -> list[str]:
     """What the cost model is made of."""
     rows = [
         ["start-up of a process", told_time(costs.startup)],
-        ["one core, alone", f"{told_rate(costs.one)} tokens/s"],
+        ["one core, alone", f"{told_rate(costs.single)} tokens/s"],
         ["one core, while the other works too (*busy*)", f"{told_rate(costs.busy)} tokens/s"],
         ["one process with two threads", f"{told_rate(costs.threads)} tokens/s"],
         ["*serial* share of a process", f"{costs.serial:.1%}"],
@@ -172,11 +172,11 @@ SHOWN: dict[str, Callable[[dict[str, Any]], list[str]]] = {
 
 def starts(sections: dict[str, Any]) -> dict[str, float]:
     """Start-up times that Spark and Ray measured besides their trials."""
-    found = {}
+    startups = {}
     for name, key, what in STARTS:
         if seconds := sections.get(name, {}).get("measured", {}).get(key):
-            found[what] = float(seconds)
-    return found
+            startups[what] = float(seconds)
+    return startups
 
 
 def page(sections: dict[str, Any], command: str) -> str:

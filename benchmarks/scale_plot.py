@@ -24,10 +24,10 @@ def svg(costs: Costs) -> str:
     with plt.rc_context({**style, **dict.fromkeys(("text.color", "axes.labelcolor", "axes.edgecolor"), INK)}):
         figure, axes = plt.subplots(figsize=(7.2, 4.4), layout="constrained")
         _draw(axes, costs)
-        made = io.StringIO()
-        figure.savefig(made, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
+        drawing = io.StringIO()
+        figure.savefig(drawing, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
         plt.close(figure)
-    return re.sub(r"[ \t]+$", "", made.getvalue(), flags=re.MULTILINE)
+    return re.sub(r"[ \t]+$", "", drawing.getvalue(), flags=re.MULTILINE)
 
 
 def _draw(axes: Any, costs: Costs) -> None:
@@ -35,10 +35,12 @@ def _draw(axes: Any, costs: Costs) -> None:
         "processes": (costs.process_rate, "a process per core", "-"),
         "threads": (costs.thread_rate, "one process, a thread per core", "--"),
     }
-    for name, (rate, told, dashes) in lines.items():
+    for name, (rate, caption, dashes) in lines.items():
         colour, computed, measured = COLOURS[name], CORES[1:], CORES[:2]
-        axes.plot(computed, [rate(n) for n in computed], dashes, color=colour, label=f"{told}: computed", linewidth=1.8)
-        axes.plot(measured, [rate(n) for n in measured], "o", color=colour, label=f"{told}: measured", markersize=7)
+        axes.plot(
+            computed, [rate(n) for n in computed], dashes, color=colour, label=f"{caption}: computed", linewidth=1.8
+        )
+        axes.plot(measured, [rate(n) for n in measured], "o", color=colour, label=f"{caption}: measured", markersize=7)
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
     axes.set_xticks(CORES, [str(n) for n in CORES])

@@ -105,13 +105,13 @@ def run(inputs: Inputs, case: Case, rows: int) -> Run:
     if case.way not in INSIDE:
         return whole
     answers = [json.loads((inputs.folder / f"answer-{k}.json").read_text("utf-8")) for k in range(case.processes)]
-    return Run(max(one["seconds"] for one in answers), sum(one["cpu"] for one in answers), whole.peak)
+    return Run(max(figures["seconds"] for figures in answers), sum(figures["cpu"] for figures in answers), whole.peak)
 
 
 def best(runs: Iterable[Run]) -> Run:
     """The least of each figure."""
     some = list(runs)
-    return Run(*(min(getattr(one, name) for one in some) for name in ("seconds", "cpu", "peak")))
+    return Run(*(min(getattr(run, name) for run in some) for name in ("seconds", "cpu", "peak")))
 
 
 def slope(tokens: tuple[int, int], values: tuple[float, float]) -> float | None:
@@ -153,22 +153,22 @@ def limits(inputs: Inputs, rows: int, rounds: int) -> dict[str, dict[str, float]
     """
     few = max(rows // SHARE, 1)
     tokens = inputs.tokens(rows) - inputs.tokens(few)
-    found = {}
+    per_token = {}
     for format in FORMATS:
         case = Case(format, "two threads", rules=True, name=inputs.name)
         seen = [[_threads(inputs, case, size) for size in (few, rows)] for _ in range(rounds)]
         names = {name for short, long in seen for name in long}
-        found[format] = {
+        per_token[format] = {
             name: max(min(long.get(name, 0.0) - short.get(name, 0.0) for short, long in seen) / tokens, 0.0)
             for name in sorted(names)
         }
-    return found
+    return per_token
 
 
 def _threads(inputs: Inputs, case: Case, rows: int) -> dict[str, float]:
     words = tag_command(inputs, case, rows, 0).words[3:]  # without `python -m bridle`
     answer = inputs.folder / "answer-0.json"
-    told = json.dumps({"work": "threads", "words": words, "answer": str(answer)})
-    apart([Command((sys.executable, str(CHILD), told))], case.cores, env=environment())
-    found: dict[str, float] = json.loads(answer.read_text("utf-8"))
-    return found
+    job = json.dumps({"work": "threads", "words": words, "answer": str(answer)})
+    apart([Command((sys.executable, str(CHILD), job))], case.cores, env=environment())
+    seconds: dict[str, float] = json.loads(answer.read_text("utf-8"))
+    return seconds

@@ -88,8 +88,8 @@ class Session:
 
     def kill(self) -> None:
         """End everything at once, as if the machine had lost its power."""
-        while found := self.processes():
-            for pid in found:
+        while running := self.processes():
+            for pid in running:
                 _kill(pid)
             time.sleep(0.05)
         self.driver.wait()
@@ -112,8 +112,8 @@ def drive(source: str, out: str, model: str, temp: str, block_bytes: str) -> Non
     """What the process of a driver does."""
     with cluster(temp):
         rows = int(block_bytes) // 4000 + 1  # several batches in a block
-        found = on_ray.run(source, out, model, scale_data.RULES, block_bytes=int(block_bytes), batch_size=rows)
-        summary = {name: getattr(found, name) for name in ("rows", "resumed", "status", "files", "checksum")}
+        finished = on_ray.run(source, out, model, scale_data.RULES, block_bytes=int(block_bytes), batch_size=rows)
+        summary = {name: getattr(finished, name) for name in ("rows", "resumed", "status", "files", "checksum")}
         Path(f"{out}.json").write_text(json.dumps(summary))
 
 
@@ -168,8 +168,8 @@ def trial(
     hit["files"] = summary["files"]
     assert hit["files_done"] < summary["files"], "it was at work when something was killed"
     shutil.rmtree(out.parent)
-    told = {"kill": kill, "seed": seed, "restarts": restarts, "killed": hit, "summary": summary}
-    return {**told, "verdict": {**asdict(verdict), "ok": verdict.ok}, "seconds": time.perf_counter() - begin}
+    facts = {"kill": kill, "seed": seed, "restarts": restarts, "killed": hit, "summary": summary}
+    return {**facts, "verdict": {**asdict(verdict), "ok": verdict.ok}, "seconds": time.perf_counter() - begin}
 
 
 def _strike(session: Session, kill: Kill, rng: random.Random) -> dict[str, Any]:
@@ -189,14 +189,14 @@ def _strike(session: Session, kill: Kill, rng: random.Random) -> dict[str, Any]:
 
 def _at_work(session: Session, titles: tuple[str, ...]) -> tuple[int, str]:
     """A process whose title begins like this: workers carry the name of a task while they run it."""
-    found: list[tuple[int, str]] = []
+    victims: list[tuple[int, str]] = []
 
     def look() -> bool:
-        found.extend((pid, title) for pid, title in session.processes().items() if title.startswith(titles))
-        return bool(found)
+        victims.extend((pid, title) for pid, title in session.processes().items() if title.startswith(titles))
+        return bool(victims)
 
     _until(look, session, pause=0.001)
-    return found[0]
+    return victims[0]
 
 
 def _until(true: Callable[[], bool], session: Session, *, pause: float = 0.05) -> None:
@@ -235,27 +235,27 @@ def measure(folder: Path, rows: int) -> dict[str, float]:
     tokens = pa.compute.sum(pa.compute.list_value_length(table["tokens"])).as_py()
     tag = Tag(model, scale_data.RULES)
     tag(table.slice(0, 1))
-    found = {"plain_tokens_per_s": tokens / _seconds(lambda: [tag(table.slice(k, 500)) for k in range(0, rows, 500)])}
+    figures = {"plain_tokens_per_s": tokens / _seconds(lambda: [tag(table.slice(k, 500)) for k in range(0, rows, 500)])}
     temp = tempfile.mkdtemp(prefix="ray", dir="/tmp")
     try:
         with cluster(temp) as ray:
             actor = ray.remote(num_cpus=1)(_Probe)
-            found["bare_actor_s"] = _seconds(lambda: ray.get(actor.remote(None).memory.remote()))
+            figures["bare_actor_s"] = _seconds(lambda: ray.get(actor.remote(None).memory.remote()))
             begin = time.perf_counter()
             probe = actor.remote(ray.put(tag))
             ray.get(probe.tag.remote(table.slice(0, 1)))
-            found["actor_s"] = time.perf_counter() - begin
+            figures["actor_s"] = time.perf_counter() - begin
             ray.get(probe.tag.remote(table.slice(0, 2000)))
-            found["actor_mb"] = ray.get(probe.memory.remote()) / 2**20
+            figures["actor_mb"] = ray.get(probe.memory.remote()) / 2**20
             del probe
             for actors in (1, 2):
                 data = ray.data.read_parquet(str(source))
                 tagged = on_ray.tag(data, model, scale_data.RULES, actors=actors, batch_size=500, block_bytes=1 << 20)
-                found[f"job_{actors}_actors_s"] = _seconds(tagged.materialize)
-                found[f"{actors}_actors_tokens_per_s"] = tokens / found[f"job_{actors}_actors_s"]
+                figures[f"job_{actors}_actors_s"] = _seconds(tagged.materialize)
+                figures[f"{actors}_actors_tokens_per_s"] = tokens / figures[f"job_{actors}_actors_s"]
     finally:
         shutil.rmtree(temp, ignore_errors=True)
-    return found
+    return figures
 
 
 class _Probe:

@@ -127,20 +127,20 @@ def busy(pids: list[int], seconds: float = 0.1) -> list[int]:
 
 def at_work(kill: Kill, mark: str) -> list[int]:
     """Processes to kill, while a worker computes: such workers, their executors, or Python and Java of the driver."""
-    found = busy(workers(mark))
-    if kill == "worker" or not found:
-        return found
+    computing = busy(workers(mark))
+    if kill == "worker" or not computing:
+        return computing
     if kill == "executor":  # it started the daemon, which started the worker
-        return [parent(parent(pid)) for pid in found]
+        return [parent(parent(pid)) for pid in computing]
     drivers = ("SparkSubmit", "-m bridle tag")
     return [pid for pid in marked(mark) if any(word in _text(pid, "cmdline") for word in drivers)]
 
 
-def until(found: Callable[[], Any], what: str, seconds: float = PATIENCE) -> Any:
+def until(condition: Callable[[], Any], what: str, seconds: float = PATIENCE) -> Any:
     """Wait for something."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
-        if value := found():
+        if value := condition():
             return value
         time.sleep(0.05)
     raise TimeoutError(f"{what}: not within {seconds:.0f} s")
@@ -166,21 +166,21 @@ def home(folder: Path) -> Path:
     """A home of Spark whose logs and working files lie in `folder`, and not among the packages of Python."""
     import pyspark
 
-    made = folder / "spark"
-    made.mkdir(parents=True, exist_ok=True)
+    home = folder / "spark"
+    home.mkdir(parents=True, exist_ok=True)
     for path in Path(pyspark.__file__).parent.iterdir():
-        if not (made / path.name).exists() and path.name != "work":
-            (made / path.name).symlink_to(path)
-    return made
+        if not (home / path.name).exists() and path.name != "work":
+            (home / path.name).symlink_to(path)
+    return home
 
 
 def environment(folder: Path, mark: str) -> dict[str, str]:
     """Of the command and so of its executors: this Bridle, this Python."""
-    found = [str(Path(bridle.__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
+    paths = [str(Path(bridle.__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
     return {
         **os.environ,
         "BRIDLE_TRIAL": mark,
-        "PYTHONPATH": os.pathsep.join(filter(None, found)),
+        "PYTHONPATH": os.pathsep.join(filter(None, paths)),
         "PYSPARK_PYTHON": sys.executable,
         "SPARK_HOME": str(home(folder)),
         "SPARK_LOCAL_IP": "127.0.0.1",
@@ -245,10 +245,10 @@ def trial(
         until(lambda: committed(out) >= after or process.poll() is not None, f"{after} batches", patience)
         time.sleep(pause)
         while not lost:  # a process may have finished its task just before it is killed: then it was no trial
-            found = until(lambda: at_work(kill, mark) or process.poll() is not None, "a busy worker", patience)
-            if found is True:
+            victims = until(lambda: at_work(kill, mark) or process.poll() is not None, "a busy worker", patience)
+            if victims is True:
                 raise RuntimeError(f"the job was over before something at work was killed: {log}")
-            for pid in found if kill == "driver" else rng.sample(found, 1):
+            for pid in victims if kill == "driver" else rng.sample(victims, 1):
                 _kill(pid)
             at, done, killed = time.monotonic() - begun, committed(out), killed + 1
             if kill == "driver":
@@ -320,17 +320,17 @@ def worker_cost(folder: Path, rows: int = 100_000) -> list[dict[str, float]]:
 
         def now(what: str) -> None:
             memory = int(Path("/proc/self/statm").read_text().split()[1]) * 4096 / 1e6
-            found[f"{what}_seconds"], found[f"{what}_mb"] = time.process_time(), memory
+            figures[f"{what}_seconds"], figures[f"{what}_mb"] = time.process_time(), memory
 
-        found: dict[str, float] = {}
+        figures: dict[str, float] = {}
         now("begin")
         first = next(batches)
         list(tagged(iter([first.slice(0, 1)])))
         now("loaded")
         tokens = sum(len(out.column("labels").flatten()) for some in (iter([first]), batches) for out in tagged(some))
         now("end")
-        rate = tokens / (found["end_seconds"] - found["loaded_seconds"])
-        yield pa.record_batch({"found": [json.dumps({**found, "tokens_per_second": rate})]})
+        rate = tokens / (figures["end_seconds"] - figures["loaded_seconds"])
+        yield pa.record_batch({"found": [json.dumps({**figures, "tokens_per_second": rate})]})
 
     try:
         rows_of = spark.read.parquet(str(data.inputs)).coalesce(1).mapInArrow(measured, "found string")

@@ -36,8 +36,8 @@ def files(folder: Path, rows: int, kills: int, seed: int, tell: Tell) -> dict[st
     trials = [judged(asked("trial", rows=rows, kills=kills, seed=seed), "`bridle tag --resume`, kill -9")]
     for function, name in TROUBLE.items():
         tell(f"files: {name}")
-        if found := asked(function, rows=min(rows, FEW)):
-            trials.append(judged({"kills": 0, **found}, f"`bridle tag --resume`, {name}"))
+        if result := asked(function, rows=min(rows, FEW)):
+            trials.append(judged({"kills": 0, **result}, f"`bridle tag --resume`, {name}"))
     return {"trials": trials}
 
 
@@ -48,8 +48,8 @@ def cluster(name: str, python: str, folder: Path, rows: int, seed: int, tell: Te
     trials = []
     for victim in VICTIMS[name]:
         tell(f"{name}: kill the {victim}")
-        found = asked("trial", rows=rows, kill=victim, seed=seed)
-        trials.append(judged(found, f"{name.capitalize()}, {victim}"))
+        result = asked("trial", rows=rows, kill=victim, seed=seed)
+        trials.append(judged(result, f"{name.capitalize()}, {victim}"))
     tell(f"{name}: start-up")
     return {"trials": trials, "measured": asked("measure", rows=min(rows, FEW))}
 
@@ -57,15 +57,15 @@ def cluster(name: str, python: str, folder: Path, rows: int, seed: int, tell: Te
 def call(module: str, function: str, python: str, folder: Path, **options: Any) -> dict[str, Any]:
     """What a function of another script says, with the seconds that it took; nothing if there is no such function."""
     answer, begun = folder.with_name(f"{folder.name}.json"), time.perf_counter()
-    told = {"work": "call", "module": module, "function": function, "folder": str(folder), "options": options}
-    apart([Command((python, str(CHILD), json.dumps({**told, "answer": str(answer)})))], 0, env=environment())
-    found: dict[str, Any] = json.loads(answer.read_text("utf-8"))
-    return {"seconds": time.perf_counter() - begun, **found} if found else {}
+    job = {"work": "call", "module": module, "function": function, "folder": str(folder), "options": options}
+    apart([Command((python, str(CHILD), json.dumps({**job, "answer": str(answer)})))], 0, env=environment())
+    result: dict[str, Any] = json.loads(answer.read_text("utf-8"))
+    return {"seconds": time.perf_counter() - begun, **result} if result else {}
 
 
-def judged(found: dict[str, Any], name: str) -> dict[str, Any]:
+def judged(result: dict[str, Any], name: str) -> dict[str, Any]:
     """A trial with its verdict beside the other figures, and with how often something was killed."""
-    flat = {**found, **found.get("verdict", {}), "trial": name}
+    flat = {**result, **result.get("verdict", {}), "trial": name}
     flat.pop("verdict", None)
     return {"kills": 1, **flat}
 

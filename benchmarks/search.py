@@ -33,14 +33,14 @@ GRID = {"c1": [0.0, 0.03, 0.1, 0.3], "c2": [0.01, 0.03, 0.1, 0.3, 1.0, 3.0]}
 
 def compared(name: str, run: Run, seed: int) -> dict[str, Any]:
     """One data set: seconds of both ways, and how good what they chose is on the test set."""
-    one = next(one for one in SETS if one.name == name)
-    train, test = one.split(run, seed)
-    model = CRF(features=one.features, seed=seed, threads=1)
-    found: dict[str, Any] = {"data": name, "seed": seed, "sequences": len(train.X)}
+    data_set = next(data_set for data_set in SETS if data_set.name == name)
+    train, test = data_set.split(run, seed)
+    model = CRF(features=data_set.features, seed=seed, threads=1)
+    row: dict[str, Any] = {"data": name, "seed": seed, "sequences": len(train.X)}
 
     def tested(settings: Any) -> float:
-        made = CRF(features=one.features).set_params(**settings).fit(train.X, train.y)
-        return 100 * score(test.y, made.predict(test.X), made.labels_.scheme).segments.f1
+        tagger = CRF(features=data_set.features).set_params(**settings).fit(train.X, train.y)
+        return 100 * score(test.y, tagger.predict(test.X), tagger.labels_.scheme).segments.f1
 
     for way in ("halving", "grid"):
         whole = patch.object(searching, "plan_rungs", lambda n, count: [(1, count)])
@@ -51,14 +51,14 @@ def compared(name: str, run: Run, seed: int) -> dict[str, Any]:
         else:
             chosen = search(model, train.X, train.y, GRID, measure="f1")
         took = time.process_time() - begun
-        found[way] = {"settings": dict(chosen.settings), "seconds": round(took, 1), "test_f1": tested(chosen.settings)}
+        row[way] = {"settings": dict(chosen.settings), "seconds": round(took, 1), "test_f1": tested(chosen.settings)}
         if way == "grid":
-            folds = {json.dumps(one.settings): 100 * one.f1 for one in chosen.tried}
+            folds = {json.dumps(trial.settings): 100 * trial.f1 for trial in chosen.tried}
             ranked = sorted(folds.values())
-            found["folds_f1"] = {"grid": ranked[-1], "halving": folds[json.dumps(found["halving"]["settings"])]}
-            found["folds_f1"] |= {"median": ranked[len(ranked) // 2], "worst": ranked[0]}
-    found["saved"] = round(found["grid"]["seconds"] / found["halving"]["seconds"], 2)
-    return found
+            row["folds_f1"] = {"grid": ranked[-1], "halving": folds[json.dumps(row["halving"]["settings"])]}
+            row["folds_f1"] |= {"median": ranked[len(ranked) // 2], "worst": ranked[0]}
+    row["saved"] = round(row["grid"]["seconds"] / row["halving"]["seconds"], 2)
+    return row
 
 
 def main() -> None:
@@ -74,7 +74,7 @@ def main() -> None:
         sys.exit(2)
     print(told(where()))
     rows = []
-    for name in args.only or [one.name for one in SETS]:
+    for name in args.only or [data_set.name for data_set in SETS]:
         for seed in range(args.splits):
             row = compared(name, Run(Path(args.data)), seed)
             rows.append(row)

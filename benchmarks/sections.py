@@ -43,10 +43,10 @@ def _cp_sat(problem: Problem, model: str) -> tuple[float, list[float]]:
 
 
 def _installed(report: Report, module: str) -> bool:
-    found = importlib.util.find_spec(module) is not None
-    if not found:
+    is_installed = importlib.util.find_spec(module) is not None
+    if not is_installed:
         report.notes.append(f"{module} is not installed: compared with less")
-    return found
+    return is_installed
 
 
 def run_srl(report: Report) -> None:
@@ -76,25 +76,25 @@ def run_srl(report: Report) -> None:
     }
     times = {}
     for name, run in models.items():
-        times[name], found = run()
-        report.agree("srl", f"HiGHS ({name})", scores, found)
+        times[name], optima = run()
+        report.agree("srl", f"HiGHS ({name})", scores, optima)
     report.faster("srl", "HiGHS, tight rows: every rule a row", ours, times["every rule a row"], 4_000)
     fastest = min(times, key=lambda name: times[name])
     report.faster("srl", f"HiGHS, tight rows: fastest ({fastest})", ours, times[fastest], 1_000)
-    took, found = peer_seconds(highs_compact, some, 3)
-    report.agree("srl", "HiGHS (no edges)", scores, found)
+    took, optima = peer_seconds(highs_compact, some, 3)
+    report.agree("srl", "HiGHS (no edges)", scores, optima)
     report.faster("srl", "HiGHS, no edges at all (no paper's rows)", ours, took)
-    took, found = _ilp(few, "paper")
-    report.agree("srl", "HiGHS (paper)", scores, found)
+    took, optima = _ilp(few, "paper")
+    report.agree("srl", "HiGHS (paper)", scores, optima)
     report.faster("srl", "HiGHS, the paper's rows", ours, took, 5_000)
     if _installed(report, "ortools"):
-        took, found = _cp_sat(some, "nodes")  # edges were four times slower when measured
-        report.agree("srl", "CP-SAT", scores, found)
+        took, optima = _cp_sat(some, "nodes")  # edges were four times slower when measured
+        report.agree("srl", "CP-SAT", scores, optima)
         report.faster("srl", "CP-SAT", ours, took, 300)
     if _installed(report, "pywrapfst"):
         part = problem.take(200 if quick else 1_000)
-        took, found = peer_seconds(pynini_relax, part, 3)
-        report.agree("srl", "Pynini", scores, found)
+        took, optima = peer_seconds(pynini_relax, part, 3)
+        report.agree("srl", "Pynini", scores, optima)
         report.faster("srl", "Pynini, Tromble & Eisner's relaxation", ours, took, 40)
 
     soft = softened(problem)
@@ -141,8 +141,8 @@ def run_hard(report: Report) -> None:
     }
     times = {}
     for name, run in models.items():
-        times[name], found = run()
-        report.agree("hard", f"HiGHS ({name})", scores, found)
+        times[name], optima = run()
+        report.agree("hard", f"HiGHS ({name})", scores, optima)
         report.data.setdefault("hard_highs_seconds", {})[name] = times[name]
     fastest = min(times, key=lambda name: times[name])
     report.faster("hard", f"HiGHS, tight rows: fastest ({fastest})", ours, times[fastest], 2_000)

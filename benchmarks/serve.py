@@ -51,9 +51,9 @@ class Server:
         words = [sys.executable, "-m", "bridle", "serve", str(model), "--rules", str(model.with_suffix(".rules"))]
         self.process = subprocess.Popen([*words, "--port", "0"], stderr=subprocess.PIPE, text=True)
         assert self.process.stderr is not None
-        found = re.search(r":(\d+)/", self.process.stderr.readline())
-        assert found is not None, "it did not start"
-        self.port = int(found[1])
+        match = re.search(r":(\d+)/", self.process.stderr.readline())
+        assert match is not None, "it did not start"
+        self.port = int(match[1])
 
     def rss(self) -> float:
         """Resident memory in MB."""
@@ -103,7 +103,7 @@ class Bench:
 
     def rate(self, work: Work, seconds: float = 3.0) -> float:
         """Tokens per second of the library on the texts of some work, in batches of some thousand tokens."""
-        texts = [text for one in work if one["status"] == 200 for text in json.loads(one["body"])["texts"]]
+        texts = [text for request in work if request["status"] == 200 for text in json.loads(request["body"])["texts"]]
         batches = [texts[k : k + 1024] for k in range(0, len(texts), 1024)][:8]
         total, begun, rounds = 0, time.perf_counter(), cycle(batches)
         while time.perf_counter() - begun < seconds:
@@ -118,12 +118,12 @@ class Bench:
 
     def mixed(self) -> Work:
         """Requests of all sizes, and bad ones among them."""
-        made = [
+        requests = [
             self.request(self.random.choices(self.texts, k=self.random.choice((1, 1, 2, 4, 16)))) for _ in range(950)
         ]
-        made += [{"body": self.random.choice(BAD), "status": 422, "labels": None, "tokens": 0} for _ in range(50)]
-        self.random.shuffle(made)
-        return made
+        requests += [{"body": self.random.choice(BAD), "status": 422, "labels": None, "tokens": 0} for _ in range(50)]
+        self.random.shuffle(requests)
+        return requests
 
     def clients(self, server: Server, work: Work, seconds: float, rate: float = 0.0) -> subprocess.Popen[str]:
         """Start the clients."""
@@ -153,11 +153,11 @@ class Bench:
         out, _ = process.communicate()
         ended.set()
         watcher.join()
-        found: dict[str, Any] = json.loads(out)
+        figures: dict[str, Any] = json.loads(out)
         third = max(len(memory) // 3, 1)
-        found["rss_after_a_third"], found["rss_at_the_end"] = memory[third - 1], memory[-1]
-        found["server_cpu"] = (server.cpu() - before) / found["took"]
-        return found
+        figures["rss_after_a_third"], figures["rss_at_the_end"] = memory[third - 1], memory[-1]
+        figures["server_cpu"] = (server.cpu() - before) / figures["took"]
+        return figures
 
 
 def run(seconds: float, folder: Path) -> dict[str, Any]:
@@ -165,23 +165,28 @@ def run(seconds: float, folder: Path) -> dict[str, Any]:
     bench = Bench(folder)
     mixed, full = bench.mixed(), [bench.request(bench.random.choices(bench.texts, k=FULL)) for _ in range(64)]
     single = [bench.request([text]) for text in bench.single]
-    found: dict[str, Any] = {"simd": bridle.simd().tier, "cores": cores(), "processor": processor(), "seconds": seconds}
+    figures: dict[str, Any] = {
+        "simd": bridle.simd().tier,
+        "cores": cores(),
+        "processor": processor(),
+        "seconds": seconds,
+    }
     server = Server(bench.model)
     bench.part(server, mixed, 2)  # warm
     for name, work in (("mixed", mixed), ("full", full)):
-        found[name] = bench.part(server, work, seconds)
-        found[name]["library"] = bench.rate(work)
-        found[name]["share"] = found[name]["tokens_per_second"] / found[name]["library"]
+        figures[name] = bench.part(server, work, seconds)
+        figures[name]["library"] = bench.rate(work)
+        figures[name]["share"] = figures[name]["tokens_per_second"] / figures[name]["library"]
     most = bench.part(server, single, max(seconds / 6, 2))
     rate = most["answers"] / most["took"] / 2
-    found["single"] = {"requests_per_second": 2 * rate, **most}
-    found["half"] = {"requests_per_second": rate, **bench.part(server, single, seconds / 2, rate)}
+    figures["single"] = {"requests_per_second": 2 * rate, **most}
+    figures["half"] = {"requests_per_second": rate, **bench.part(server, single, seconds / 2, rate)}
     clients = bench.clients(server, mixed, 5)
     time.sleep(2.5)
     code, took = server.stop()
     out, _ = clients.communicate()
-    found["stop"] = {"exit_code": code, "stopped_after": took, **json.loads(out)}
-    return found
+    figures["stop"] = {"exit_code": code, "stopped_after": took, **json.loads(out)}
+    return figures
 
 
 def processor() -> str:
@@ -191,24 +196,24 @@ def processor() -> str:
     return names[0] if names else "unknown"
 
 
-def page(found: dict[str, Any]) -> str:
+def page(figures: dict[str, Any]) -> str:
     """The figures as a page."""
     rows = []
     for name in ("mixed", "full", "single", "half", "stop"):
-        one = found[name]
-        share = f"{100 * one['share']:.0f} %" if "share" in one else ""
-        memory = f"{one['rss_after_a_third']:.0f}, {one['rss_at_the_end']:.0f}" if "rss_at_the_end" in one else ""
-        cpu = f"{one['server_cpu']:.2f}" if "server_cpu" in one else ""
-        times = f"{1000 * one['p50']:.1f} | {1000 * one['p99']:.1f}"
-        counts = f"{one['answers']:,} | {one['wrong']} | {one['lost']}"
-        rows.append(f"| {name} | {one['tokens_per_second']:,.0f} | {share} | {times} | {memory} | {cpu} | {counts} |")
-    half, stop = found["half"], found["stop"]
+        part = figures[name]
+        share = f"{100 * part['share']:.0f} %" if "share" in part else ""
+        memory = f"{part['rss_after_a_third']:.0f}, {part['rss_at_the_end']:.0f}" if "rss_at_the_end" in part else ""
+        cpu = f"{part['server_cpu']:.2f}" if "server_cpu" in part else ""
+        times = f"{1000 * part['p50']:.1f} | {1000 * part['p99']:.1f}"
+        counts = f"{part['answers']:,} | {part['wrong']} | {part['lost']}"
+        rows.append(f"| {name} | {part['tokens_per_second']:,.0f} | {share} | {times} | {memory} | {cpu} | {counts} |")
+    half, stop, simd = figures["half"], figures["stop"], figures["simd"]
     heads = ["part", "tokens per second", "of the library", "p50 in ms", "p99 in ms", "MB after a third and at the end"]
     heads += ["cores of the server", "answers", "wrong", "lost"]
     return f"""# The HTTP service under load
 
-`python benchmarks/serve.py --seconds {found["seconds"]:g}` on {found["cores"]} cores of {found["processor"]},
-vector instructions {found["simd"]} (`BRIDLE_SIMD`). {CONNECTIONS} connections on loopback; clients and server share the
+`python benchmarks/serve.py --seconds {figures["seconds"]:g}` on {figures["cores"]} cores of {figures["processor"]},
+vector instructions {simd} (`BRIDLE_SIMD`). {CONNECTIONS} connections on loopback; clients and server share the
 cores. The library is called directly in the same run on the same texts, in large batches on all cores, from text to
 names of labels. Every answer was compared with the library's.
 
@@ -217,7 +222,7 @@ names of labels. Every answer was compared with the library's.
 {chr(10).join(rows)}
 
 - *mixed*: 1 to 16 texts per request, short and long ones; one bad request in twenty, of which
-  {found["mixed"]["refused_as_expected"]:,} got their status.
+  {figures["mixed"]["refused_as_expected"]:,} got their status.
 - *full*: {FULL} texts per request.
 - *single*: one text of about {LENGTH} tokens per request, as fast as the connections go.
 - *half*: the same at half of that rate, {half["requests_per_second"]:,.0f} requests per second, sent when due,
@@ -233,14 +238,14 @@ def main() -> int:
     parser.add_argument("-o", "--out", type=Path, help="folder for serve.md and serve.json")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        found = run(asked.seconds, Path(folder))
-    print(json.dumps(found, indent=1) if asked.out is None else page(found))
+        figures = run(asked.seconds, Path(folder))
+    print(json.dumps(figures, indent=1) if asked.out is None else page(figures))
     if asked.out is not None:
         asked.out.mkdir(parents=True, exist_ok=True)
-        (asked.out / "serve.json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-        (asked.out / "serve.md").write_text(page(found), encoding="utf-8")
-    parts = [found[name] for name in ("mixed", "full", "single", "half", "stop")]
-    return int(any(part["wrong"] or part["lost"] for part in parts) or found["stop"]["exit_code"] != 0)
+        (asked.out / "serve.json").write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
+        (asked.out / "serve.md").write_text(page(figures), encoding="utf-8")
+    parts = [figures[name] for name in ("mixed", "full", "single", "half", "stop")]
+    return int(any(part["wrong"] or part["lost"] for part in parts) or figures["stop"]["exit_code"] != 0)
 
 
 if __name__ == "__main__":

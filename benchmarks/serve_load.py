@@ -107,8 +107,8 @@ async def load(port: int, work: list[Any], seconds: float, connections: int, rat
             k += 1
 
     async def when_due(_number: int) -> Any:
-        while (one := await queue.get()) is not None:
-            yield one
+        while (request := await queue.get()) is not None:
+            yield request
 
     async def schedule() -> None:
         for k in range(int(seconds * rate)):
@@ -125,8 +125,8 @@ async def load(port: int, work: list[Any], seconds: float, connections: int, rat
     took = time.perf_counter() - begun
     times = sorted(tally.seconds) or [0.0]
     shares = {f"p{100 * share:g}": times[min(int(share * len(times)), len(times) - 1)] for share in (0.5, 0.9, 0.99)}
-    found = {key: value for key, value in asdict(tally).items() if key != "seconds"}
-    return {**found, "took": took, "tokens_per_second": tally.tokens / took, **shares, "worst": times[-1]}
+    counts = {key: value for key, value in asdict(tally).items() if key != "seconds"}
+    return {**counts, "took": took, "tokens_per_second": tally.tokens / took, **shares, "worst": times[-1]}
 
 
 def main() -> None:
@@ -134,13 +134,13 @@ def main() -> None:
     with open(path, encoding="utf-8") as file:  # noqa: PTH123
         listed = json.load(file)
     work = []
-    for one in listed:
-        body = one["body"].encode()
+    for request in listed:
+        body = request["body"].encode()
         lines = ["POST /tag HTTP/1.1", "Host: localhost", "Content-Type: application/json"]
         head = "\r\n".join([*lines, f"Content-Length: {len(body)}", "", ""])
-        work.append((one, head.encode() + body))
-    made = load(int(port), work, float(seconds), int(connections), float(rate[0]) if rate else 0.0)
-    print(json.dumps(uvloop.run(made)))
+        work.append((request, head.encode() + body))
+    run = load(int(port), work, float(seconds), int(connections), float(rate[0]) if rate else 0.0)
+    print(json.dumps(uvloop.run(run)))
 
 
 if __name__ == "__main__":

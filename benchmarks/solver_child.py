@@ -29,51 +29,51 @@ def cp_sat(model: dict[str, Any], deadline: float) -> Answer:
     """
     from ortools.sat.python import cp_model
 
-    made = cp_model.CpModel()
-    x = [made.new_int_var(0, high, "") for high in model["upper"].tolist()]
-    nodes = _trellis(made, x, model)
+    program = cp_model.CpModel()
+    x = [program.new_int_var(0, high, "") for high in model["upper"].tolist()]
+    nodes = _trellis(program, x, model)
     ends = np.append(model["start"][1:], len(model["index"]))
     rows = zip(model["start"], ends, model["low"], model["high"], strict=True)
     for begin, end, low, high in islice(rows, len(nodes), None):  # the first ones are the flow through each node
         columns, values = _by_node(model, x, nodes, model["index"][begin:end], model["value"][begin:end])
         if set(values) == {1} and low == high == 1:
-            made.add_exactly_one(columns)
+            program.add_exactly_one(columns)
         elif set(values) == {1} and low <= 0 and high == 1:
-            made.add_at_most_one(columns)
+            program.add_at_most_one(columns)
         elif set(values) <= {1, -1} and low == -np.inf and high == values.count(1) - 1 and _boolean(columns):
-            made.add_bool_or(~c if value == 1 else c for c, value in zip(columns, values, strict=True))
+            program.add_bool_or(~c if value == 1 else c for c, value in zip(columns, values, strict=True))
         else:
             total = cp_model.LinearExpr.weighted_sum(columns, values)
-            made.add_linear_constraint(total, int(max(low, -FAR)), int(min(high, FAR)))
+            program.add_linear_constraint(total, int(max(low, -FAR)), int(min(high, FAR)))
     gain = np.rint(model["gain"] * 10**DIGITS).astype(np.int64)
-    made.maximize(cp_model.LinearExpr.weighted_sum(x, gain.tolist()))
+    program.maximize(cp_model.LinearExpr.weighted_sum(x, gain.tolist()))
     solver = cp_model.CpSolver()
     solver.parameters.num_workers = 1
     solver.parameters.linearization_level = 2
     solver.parameters.max_time_in_seconds = max(0.1, deadline - time.perf_counter())
-    status = solver.solve(made)
+    status = solver.solve(program)
     if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
         return None, bool(status == cp_model.INFEASIBLE)
     taken = np.array([solver.boolean_value(v) for v in nodes]).reshape(-1, model["m"])
     return taken.argmax(axis=1).tolist(), bool(status == cp_model.OPTIMAL)
 
 
-def _trellis(made: Any, x: list[Any], model: dict[str, Any]) -> list[Any]:
+def _trellis(program: Any, x: list[Any], model: dict[str, Any]) -> list[Any]:
     """One label at each position, one edge into it and one out of it; the Booleans of the labels, (n * m,)."""
     n, m, node = model["n"], model["m"], model["node"]
-    nodes = [made.new_bool_var("") for _ in range(n * m)]
+    nodes = [program.new_bool_var("") for _ in range(n * m)]
     into: list[list[Any]] = [[] for _ in nodes]
     for edge, k in zip(x, node.tolist(), strict=False):
         into[k].append(edge)
     for t in range(n):
-        made.add_exactly_one(nodes[t * m : (t + 1) * m])
+        program.add_exactly_one(nodes[t * m : (t + 1) * m])
     for k, v in enumerate(nodes):
-        made.add_exactly_one([*into[k], ~v])
+        program.add_exactly_one([*into[k], ~v])
         leaves = m + k * m  # the first of its edges
         if k < (n - 1) * m:
-            made.add_exactly_one([*x[leaves : leaves + m], ~v])
+            program.add_exactly_one([*x[leaves : leaves + m], ~v])
         else:
-            made.add(x[len(node) + k - (n - 1) * m] == v)
+            program.add(x[len(node) + k - (n - 1) * m] == v)
     return nodes
 
 
@@ -115,12 +115,12 @@ def toulbar2(model: dict[str, Any], deadline: float) -> Answer:
     for number, (after, price) in enumerate(model["tables"]):
         _post(problem, y, number, after, price)
     limit, begin = max(1, round(deadline - time.perf_counter())), time.perf_counter()
-    found = problem.Solve(timeLimit=limit)  # whole seconds; its clock may be a few percent ahead
+    solution = problem.Solve(timeLimit=limit)  # whole seconds; its clock may be a few percent ahead
     done = time.perf_counter() - begin < 0.9 * limit  # the search ended by itself; its bound is not always updated
-    if found is None:
+    if solution is None:
         return None, done
-    proved = done or problem.GetDDualBound() >= found[1] - 0.5 * 10.0**-DIGITS
-    return [int(label) for label in found[0][:n]], bool(proved)
+    proved = done or problem.GetDDualBound() >= solution[1] - 0.5 * 10.0**-DIGITS
+    return [int(label) for label in solution[0][:n]], bool(proved)
 
 
 def _post(problem: Any, y: list[Any], number: int, after: Any, price: Any) -> None:

@@ -44,46 +44,48 @@ class Run:
     ids: list[int] | None  # None: nothing found
 
 
-def softened(one: RuleSet, k: int) -> RuleSet:
+def softened(rule_set: RuleSet, k: int) -> RuleSet:
     """Sequence k with a price on every violation of a hard rule that outweighs all scores and penalties."""
-    lattice = one.lattices[k]
-    dear = 1.0 + float(np.ptp(lattice.unary, axis=1).sum()) + sum(r.penalty for r in one.rules if isinstance(r, Soft))
+    lattice = rule_set.lattices[k]
+    dear = (
+        1.0 + float(np.ptp(lattice.unary, axis=1).sum()) + sum(r.penalty for r in rule_set.rules if isinstance(r, Soft))
+    )
     for scores, times in ((lattice.pairwise, len(lattice)), (lattice.start, 1), (lattice.end, 1)):
         dear += 0.0 if scores is None else times * float(np.ptp(scores))
-    rules = tuple(rule if isinstance(rule, Soft) else rule.soft(dear, per="violation") for rule in one.rules)
-    return replace(one, rules=rules)
+    rules = tuple(rule if isinstance(rule, Soft) else rule.soft(dear, per="violation") for rule in rule_set.rules)
+    return replace(rule_set, rules=rules)
 
 
-def _attempts(family: Family, one: RuleSet, k: int) -> list[RuleSet]:
+def _attempts(family: Family, rule_set: RuleSet, k: int) -> list[RuleSet]:
     """The rules to try, one set after the other, until one has a solution."""
-    return [one, softened(one, k)] if family.on_infeasible == "relax" else [one]
+    return [rule_set, softened(rule_set, k)] if family.on_infeasible == "relax" else [rule_set]
 
 
 def _highs(family: Family, chosen: Sequence[tuple[int, int]], limit: float) -> list[Run]:
     runs = []
     for i, k in chosen:
         begin = time.perf_counter()
-        for one in _attempts(family, family.sets[i], k):
+        for rule_set in _attempts(family, family.sets[i], k):
             left = max(0.0, limit - (time.perf_counter() - begin))
             engine = Ilp(formulation="tight")
             decoder = bridle.Decoder(
-                one.labels, one.rules, engine, time_limit=left, max_memory=MEMORY, on_infeasible="skip"
+                rule_set.labels, rule_set.rules, engine, time_limit=left, max_memory=MEMORY, on_infeasible="skip"
             )
-            found = decoder.decode_batch([one.lattices[k]], given=[one.given(k)], threads=1)[0]
-            if found.status != "infeasible":
+            decoding = decoder.decode_batch([rule_set.lattices[k]], given=[rule_set.given(k)], threads=1)[0]
+            if decoding.status != "infeasible":
                 break
-        ids = found.ids.tolist() if len(found.ids) else None
-        runs.append(Run(time.perf_counter() - begin, bool(found.optimal) and ids is not None, ids))
+        ids = decoding.ids.tolist() if len(decoding.ids) else None
+        runs.append(Run(time.perf_counter() - begin, bool(decoding.optimal) and ids is not None, ids))
     return runs
 
 
-def _rows(one: RuleSet, k: int) -> dict[str, Any]:
+def _rows(rule_set: RuleSet, k: int) -> dict[str, Any]:
     """The program of Bridle's ilp engine as arrays."""
-    unary, pairwise = _scores(one, k)
+    unary, pairwise = _scores(rule_set, k)
     n, m = unary.shape
     program = Program(n, m)
-    for rule in one.rules:
-        lower(program, rule, one.labels, one.given(k), "tight")
+    for rule in rule_set.rules:
+        lower(program, rule, rule_set.labels, rule_set.given(k), "tight")
     gain = -program.price
     gain[:m] += unary[0]
     gain[m : m + (n - 1) * m * m] += (unary[1:, None, :] + pairwise).ravel()
@@ -104,16 +106,16 @@ def _rows(one: RuleSet, k: int) -> dict[str, Any]:
     }
 
 
-def _tables(one: RuleSet, k: int) -> dict[str, Any]:
+def _tables(rule_set: RuleSet, k: int) -> dict[str, Any]:
     """Scores, and the rules as automata."""
-    unary, pairwise = _scores(one, k)
-    tables = tables_of(one.rules, one.labels, one.given(k), len(unary))
+    unary, pairwise = _scores(rule_set, k)
+    tables = tables_of(rule_set.rules, rule_set.labels, rule_set.given(k), len(unary))
     return {"unary": unary, "pairwise": pairwise, "tables": [(table.after, table.price) for table in tables]}
 
 
-def _scores(one: RuleSet, k: int) -> tuple[Any, Any]:
+def _scores(rule_set: RuleSet, k: int) -> tuple[Any, Any]:
     """Scores of labels (n, m), those of the ends among them, and of transitions (m, m)."""
-    lattice = one.lattices[k]
+    lattice = rule_set.lattices[k]
     unary = np.array(lattice.unary, dtype=np.float64)
     m = unary.shape[1]
     for t, scores in ((0, lattice.start), (-1, lattice.end)):
@@ -134,9 +136,9 @@ def _apart(
     for i, k in chosen:
         built.append([])
         models.append([])
-        for one in _attempts(family, family.sets[i], k):
+        for rule_set in _attempts(family, family.sets[i], k):
             begin = time.perf_counter()
-            models[-1].append(model(one, k))
+            models[-1].append(model(rule_set, k))
             built[-1].append(time.perf_counter() - begin)
     patience = len(chosen) * limit * 1.5 + GRACE
     try:
@@ -150,13 +152,13 @@ def _apart(
         said, problem = done.stdout, done.stderr.decode().strip().splitlines()[-1:] if done.returncode else []
     except subprocess.TimeoutExpired as error:
         said, problem = error.stdout or b"", ["it did not stop"]
-    found = [json.loads(line) for line in said.splitlines()]
-    if problem and not found:
+    answers = [json.loads(line) for line in said.splitlines()]
+    if problem and not answers:
         raise RuntimeError(f"{name}: {problem[0]}")
-    found += [[limit, 0, False, None]] * (len(chosen) - len(found))  # it broke down, or had to be stopped
+    answers += [[limit, 0, False, None]] * (len(chosen) - len(answers))  # it broke down, or had to be stopped
     return [
         Run(took + sum(extra[:tried]), proved, ids)
-        for (took, tried, proved, ids), extra in zip(found, built, strict=True)
+        for (took, tried, proved, ids), extra in zip(answers, built, strict=True)
     ]
 
 

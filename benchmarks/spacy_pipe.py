@@ -62,7 +62,7 @@ def measured(copies: int, repeats: int) -> tuple[int, dict[str, float]]:
     """The number of tokens, and seconds of each."""
     known, unknown = references.split(100)
     data = references.references("acm", "ieee", of=known)
-    words, labels = [list(one.columns["word"]) for one in data], [list(one.labels) for one in data]
+    words, labels = [list(example.columns["word"]) for example in data], [list(example.labels) for example in data]
     model, tagger = trained(words, labels), spacy_tagger(words, labels)
     texts = [references.cite(work, "chicago").text for work in unknown] * copies
     pipelines = {name: with_component("bridle_tagger", sets=name, rules=RULES) for name in ("ents", "tag")}

@@ -58,13 +58,13 @@ def spacy() -> Peer:
 
 def peers() -> dict[str, Peer]:
     """Those that are installed."""
-    found = {}
+    peers = {}
     for name, make in (("GLiNER greedy_search", gliner), ("spaCy filter_spans", spacy)):
         try:
-            found[name] = make()
+            peers[name] = make()
         except ImportError as missing:
             print(f"{name}: not measured, {missing}")
-    return found
+    return peers
 
 
 def times(sizes: list[int], greedy: dict[str, Peer]) -> None:

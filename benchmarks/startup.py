@@ -63,12 +63,12 @@ def _used() -> float:
 
 def _slowest() -> list[tuple[int, str]]:
     """Microseconds of each module by itself."""
-    found = []
+    modules = []
     for line in _python("-X", "importtime", *COMMANDS["import bridle.cli"]).stderr.splitlines():
         own, _, rest = line.removeprefix("import time:").partition("|")
         if own.strip().isdigit():
-            found.append((int(own), rest.partition("|")[2].strip()))
-    return sorted(found, reverse=True)
+            modules.append((int(own), rest.partition("|")[2].strip()))
+    return sorted(modules, reverse=True)
 
 
 def _python(*words: str) -> subprocess.CompletedProcess[str]:

@@ -74,7 +74,7 @@ class Row:
 
 
 @dataclass
-class Found:
+class Results:
     """What a run of this benchmark found out."""
 
     rows: list[Row] = field(default_factory=list)
@@ -131,39 +131,39 @@ def run_apart(words: list[str], tokens: int, terminal: bool, stdin: Path | None 
     listener.join()
     os.close(end)
     process.returncode = os.waitstatus_to_exitcode(status)
-    told = b"".join(said).decode(errors="replace")
+    output = b"".join(said).decode(errors="replace")
     if process.returncode not in (0, 1):  # 1: some sequences were relaxed
-        raise SystemExit(f"{' '.join(words)} returned {process.returncode}:\n{told}")
+        raise SystemExit(f"{' '.join(words)} returned {process.returncode}:\n{output}")
     unit = 1 << 20 if sys.platform == "darwin" else 1 << 10
-    return Run(tokens, used.ru_maxrss / unit, used.ru_utime + used.ru_stime, told)
+    return Run(tokens, used.ru_maxrss / unit, used.ru_utime + used.ru_stime, output)
 
 
 def stopped(words: list[str], out: Path, whole: bytes) -> list[str]:
     """Stop a tagging by Ctrl-C, a part of a second after its first lines. What is wrong with how it ends."""
     part = out.with_name(out.name + ".part")
     process = subprocess.Popen(words, stderr=subprocess.PIPE)
-    while process.poll() is None and not any(one.stat().st_size for one in out.parent.glob(f"{out.name}.*.part")):
+    while process.poll() is None and not any(path.stat().st_size for path in out.parent.glob(f"{out.name}.*.part")):
         time.sleep(0.02)
     time.sleep(0.5)
     process.send_signal(signal.SIGINT)
     sent = time.monotonic()
-    told = process.communicate(timeout=60)[1].decode(errors="replace")
+    message = process.communicate(timeout=60)[1].decode(errors="replace")
     took = time.monotonic() - sent
     kept = part.read_bytes() if part.exists() else b""
     wrong = {
         f"it returned {process.returncode}, not 130": process.returncode != 130,
-        f"a stack trace:\n{told}": "Traceback" in told,
+        f"a stack trace:\n{message}": "Traceback" in message,
         f"it took {took:.1f} s to stop": took > 2,
         "no lines were kept": not kept,
         "the last line that was kept is not whole": not kept.endswith(b"\n"),
         "what was kept is not how the output begins": not whole.startswith(kept),
         "the output is there, though it is not whole": out.exists(),
-        "nobody is told where the lines are": str(part) not in told,
+        "nobody is told where the lines are": str(part) not in message,
     }
     return [f"Ctrl-C: {text}" for text, is_so in wrong.items() if is_so]
 
 
-def measure(found: Found, folder: Path, scale: int) -> None:
+def measure(results: Results, folder: Path, scale: int) -> None:
     """All rows and checks."""
     train, rules, model = folder / "train.txt", folder / "my.rules", folder / "m.bridle"
     write_corpus(train, 20_000, 0, labelled=True)
@@ -180,57 +180,57 @@ def measure(found: Found, folder: Path, scale: int) -> None:
     tag = command("tag", model, "--rules", rules, "--threads", 1)
 
     def row(what: str, runs: list[Run]) -> None:
-        found.rows.append(Row(what, *runs))
-        if found.rows[-1].ratio > MOST:
-            found.wrong.append(f"{what}: {found.rows[-1].ratio:.2f} times the memory")
+        results.rows.append(Row(what, *runs))
+        if results.rows[-1].ratio > MOST:
+            results.wrong.append(f"{what}: {results.rows[-1].ratio:.2f} times the memory")
 
     cases = list(zip(files, outs, tokens, strict=True))
     row(
         "file to file, a bar on a terminal",
         [run_apart([*tag, str(file), "-o", str(out)], n, terminal=True) for file, out, n in cases],
     )
-    if "tagging" not in found.rows[-1].long.said:
-        found.wrong.append("no bar is shown on a terminal")
+    if "tagging" not in results.rows[-1].long.said:
+        results.wrong.append("no bar is shown on a terminal")
     whole = outs[1].read_bytes()
     row(
         "stdin to stdout, no terminal",
         [run_apart(tag, n, terminal=False, stdin=file, out=out) for file, out, n in cases],
     )
-    if found.rows[-1].long.said:
-        found.wrong.append(f"something was written beside the pipe: {found.rows[-1].long.said[:200]!r}")
+    if results.rows[-1].long.said:
+        results.wrong.append(f"something was written beside the pipe: {results.rows[-1].long.said[:200]!r}")
     if outs[1].read_bytes() != whole:
-        found.wrong.append("stdin and a file give other labels")
+        results.wrong.append("stdin and a file give other labels")
     row(
         "file to JSON lines",
         [run_apart([*tag, str(file), "--json", "-o", str(out)], n, terminal=False) for file, out, n in cases],
     )
     outs[1].unlink()
     trouble = stopped([*tag, str(files[1]), "-o", str(outs[1])], outs[1], whole)
-    found.wrong += trouble
+    results.wrong += trouble
     if not trouble:
         kept = outs[1].with_name(outs[1].name + ".part").read_bytes().count(b"\n")
-        found.notes.append(f"Ctrl-C: exit code 130, no stack trace, {kept:,} whole lines kept in FILE.part")
+        results.notes.append(f"Ctrl-C: exit code 130, no stack trace, {kept:,} whole lines kept in FILE.part")
     words = sum(map(len, WORDS.values()))
-    found.notes.append(f"{len(RULES.splitlines())} rules, {words:,} words, one thread; seconds of the processor")
+    results.notes.append(f"{len(RULES.splitlines())} rules, {words:,} words, one thread; seconds of the processor")
 
 
-def show(found: Found) -> None:
+def show(results: Results) -> None:
     """Print everything."""
     from rich.console import Console
     from rich.table import Table
 
     console = Console(width=None if sys.stdout.isatty() else 140)
-    first = found.rows[0]
+    first = results.rows[0]
     heads = ("bridle tag --rules", *(f"peak, {run.tokens:,} tokens" for run in (first.short, first.long)))
     table = Table(*heads, "ratio", "wanted", "met", "tokens/s", title="Tagging in constant memory")
-    for row in found.rows:
+    for row in results.rows:
         peaks = (f"{row.short.peak:,.0f} MB", f"{row.long.peak:,.0f} MB")
         met = "yes" if row.ratio <= MOST else "NO"
         table.add_row(row.what, *peaks, f"{row.ratio:.2f}x", f"<= {MOST:g}x", met, f"{row.pace:,.0f}")
     console.print(table)
-    for note in found.notes:
+    for note in results.notes:
         console.print(note, highlight=False, markup=False)
-    for line in found.wrong:
+    for line in results.wrong:
         console.print(f"WRONG  {line}", style="red", highlight=False, markup=False)
 
 
@@ -240,18 +240,18 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="a tenth of the tokens")
     parser.add_argument("--json", type=Path, default=Path(__file__).parent / "out" / "stream.json", metavar="FILE")
     chosen = parser.parse_args()
-    found, begun = Found(), time.perf_counter()
+    results, begun = Results(), time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:
-        measure(found, Path(folder), 10_000 if chosen.quick else 100_000)
-    show(found)
-    rows = [{**asdict(row), "ratio": row.ratio, "tokens_per_second": row.pace} for row in found.rows]
+        measure(results, Path(folder), 10_000 if chosen.quick else 100_000)
+    show(results)
+    rows = [{**asdict(row), "ratio": row.ratio, "tokens_per_second": row.pace} for row in results.rows]
     for row in rows:
         row["short"].pop("said"), row["long"].pop("said")
     chosen.json.parent.mkdir(parents=True, exist_ok=True)
-    stored = {"quick": chosen.quick, "rows": rows, "notes": found.notes, "wrong": found.wrong}
+    stored = {"quick": chosen.quick, "rows": rows, "notes": results.notes, "wrong": results.wrong}
     chosen.json.write_text(json.dumps(stored, indent=1) + "\n", encoding="utf-8")
     print(f"{time.perf_counter() - begun:.0f} s; figures in {chosen.json}")
-    return 1 if found.wrong else 0
+    return 1 if results.wrong else 0
 
 
 if __name__ == "__main__":

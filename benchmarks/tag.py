@@ -63,12 +63,12 @@ def stages(model: Any, X: list[Any], rules: list[Any], rounds: int) -> dict[str,
     given = model.given(X, decoder)
     encoded = model.features_.encode(X)
     batch = model.linear_.scores(encoded)
-    found = decoder.decode_batch(batch, given, threads=1)
+    decodings = decoder.decode_batch(batch, given, threads=1)
     names = np.array(model.labels_.names, dtype=object)
 
     def lists() -> list[list[str]]:
-        flat = names[found.ids].tolist()
-        return [flat[a:b] for a, b in pairwise(found.offsets.tolist())]
+        flat = names[decodings.ids].tolist()
+        return [flat[a:b] for a, b in pairwise(decodings.offsets.tolist())]
 
     parts: dict[str, Callable[[], Any]] = {
         "prepare rules": lambda: model.decoder(rules),
@@ -86,9 +86,9 @@ def halves(tagger: Any, columns: list[tuple[list[str], list[str]]]) -> dict[str,
     making = tagging = 0.0
     for words, tags in columns:
         begin = time.perf_counter()
-        made = crfsuite_peer.features(words, tags)
+        sequence = crfsuite_peer.features(words, tags)
         middle = time.perf_counter()
-        tagger.tag(made)
+        tagger.tag(sequence)
         making += middle - begin
         tagging += time.perf_counter() - middle
     return {"features": making, "tagging": tagging}
@@ -175,9 +175,9 @@ def measure(table: Table, model: Any, tagger: Any, test: Path, rounds: int) -> N
     }
     if agree < 0.9999:
         table.wrong.append(f"the same weights, but only {agree:.3%} of the labels are CRFsuite's")
-    for one, two in (("plain", "plain, 2 threads"), ("rules", "rules, 2 threads")):
-        if answers[one] != answers[two]:
-            table.wrong.append(f"{one}: two threads give other labels than one")
+    for single, two in (("plain", "plain, 2 threads"), ("rules", "rules, 2 threads")):
+        if answers[single] != answers[two]:
+            table.wrong.append(f"{single}: two threads give other labels than one")
     for k, labels in enumerate(answers["rules"]):
         ids = [model.labels_.names.index(name) for name in labels]
         table.wrong += [

@@ -42,11 +42,11 @@ class Trace:
     @property
     def by_file(self) -> dict[str, list[str]]:
         """The functions that have a name, by file."""
-        found: dict[str, list[str]] = {}
+        by_file: dict[str, list[str]] = {}
         for file, name in dict.fromkeys(self.calls):
             if not name.rpartition(".")[2].startswith("<"):
-                found.setdefault(file, []).append(name)
-        return found
+                by_file.setdefault(file, []).append(name)
+        return by_file
 
     def figures(self) -> dict[str, int]:
         """What is printed."""
@@ -78,15 +78,18 @@ def traced(words: Sequence[str]) -> Trace:
 
 def traces(folder: Path) -> dict[str, Trace]:
     """A toy model is trained in the folder; one sentence is tagged without and with rules."""
-    for found in pkgutil.walk_packages(bridle.__path__, "bridle."):  # imports are no part of the way
-        if not found.name.endswith("__main__") and ".integrations." not in found.name:
-            importlib.import_module(found.name)
+    for module in pkgutil.walk_packages(bridle.__path__, "bridle."):  # imports are no part of the way
+        if not module.name.endswith("__main__") and ".integrations." not in module.name:
+            importlib.import_module(module.name)
     texts = {"train.txt": SENTENCES * 20, "one.txt": "the\ndog\nsat\n", "my.rules": RULES}
     for name, text in texts.items():
         (folder / name).write_text(text)
-    model, one, rules = (str(folder / name) for name in ("m.bridle", "one.txt", "my.rules"))
+    model, sentence, rules = (str(folder / name) for name in ("m.bridle", "one.txt", "my.rules"))
     traced(["train", str(folder / "train.txt"), "-o", model, "--features", "pos", "--columns", "word,label"])
-    return {"without rules": traced(["tag", model, one]), "with rules": traced(["tag", model, one, "--rules", rules])}
+    return {
+        "without rules": traced(["tag", model, sentence]),
+        "with rules": traced(["tag", model, sentence, "--rules", rules]),
+    }
 
 
 def main() -> None:
@@ -96,14 +99,14 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="write the figures to this file, too")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        found = traces(Path(folder))
-    for name, trace in found.items():
+        by_name = traces(Path(folder))
+    for name, trace in by_name.items():
         print(f"{name:14}", ", ".join(f"{count:,} {what}" for what, count in trace.figures().items()))
         for file, functions in trace.by_file.items() if asked.list else ():
             print(f"    {file:24} {len(functions):3}  {' '.join(functions)}")
     if asked.json is not None:
         asked.json.parent.mkdir(parents=True, exist_ok=True)
-        asked.json.write_text(json.dumps({name: trace.figures() for name, trace in found.items()}, indent=2) + "\n")
+        asked.json.write_text(json.dumps({name: trace.figures() for name, trace in by_name.items()}, indent=2) + "\n")
 
 
 if __name__ == "__main__":

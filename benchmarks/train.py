@@ -26,54 +26,54 @@ Runs = dict[str, dict[str, Any]]
 
 def best(jobs: dict[str, Job], rounds: int) -> Runs:
     """The fastest run of each job; they take turns, so that a slow moment of the machine hits all."""
-    found: Runs = {}
+    fastest: Runs = {}
     for _ in range(rounds):
         for name, job in jobs.items():
             run = run_apart(job)
             print(f"{name}: {len(run['marks'])} iterations, {run['per_iteration']:.3f} s each", file=sys.stderr)
-            if name not in found or run["per_iteration"] < found[name]["per_iteration"]:
-                found[name] = run
-    return found
+            if name not in fastest or run["per_iteration"] < fastest[name]["per_iteration"]:
+                fastest[name] = run
+    return fastest
 
 
 def likelihood(table: Table, runs: Runs, gold: list[list[str]], quick: bool) -> None:
     """Rows about L-BFGS."""
     from bridle.report import score
 
-    one, two, peer = runs["bridle"], runs["bridle, 2 threads"], runs["crfsuite"]
+    single, two, peer = runs["bridle"], runs["bridle, 2 threads"], runs["crfsuite"]
     count = len(peer["marks"])
     double = 10.0 if (os.cpu_count() or 1) > 1 else None
-    table.faster("features: from tokens to what a trainer takes in", one["features"], peer["features"])
-    table.faster("L-BFGS, seconds per iteration", one["per_iteration"], peer["per_iteration"], 6)
+    table.faster("features: from tokens to what a trainer takes in", single["features"], peer["features"])
+    table.faster("L-BFGS, seconds per iteration", single["per_iteration"], peer["per_iteration"], 6)
     table.faster("... two threads against CRFsuite's one", two["per_iteration"], peer["per_iteration"], double)
-    table.faster(f"L-BFGS, {count} iterations, features apart", one["train"], peer["train"], 6)
+    table.faster(f"L-BFGS, {count} iterations, features apart", single["train"], peer["train"], 6)
     table.faster("... two threads against CRFsuite's one", two["train"], peer["train"], double)
-    whole = [run["features"] + run["train"] for run in (one, two, peer)]
+    whole = [run["features"] + run["train"] for run in (single, two, peer)]
     table.faster("... features and all", whole[0], whole[2])
     table.faster("... features and all, two threads", whole[1], whole[2])
-    for name, run in (("peak memory", one), ("... two threads", two)):
+    for name, run in (("peak memory", single), ("... two threads", two)):
         ours, theirs = run["peak"], peer["peak"]
         table.rows.append(Row(name, ours, theirs, "MB", ours / theirs, target=1.3, sense="<="))
 
-    ours, theirs = one["losses"][-1], peer["losses"][-1]
+    ours, theirs = single["losses"][-1], peer["losses"][-1]
     apart = 100 * abs(ours - theirs) / theirs
     loss = Row(f"loss after {count} iterations", ours, theirs, "loss", apart, "%", 0.1, "<=")
-    a, b = (score(gold, run["labels"]) for run in (one, peer))
+    a, b = (score(gold, run["labels"]) for run in (single, peer))
     points = 100 * (a.accuracy - b.accuracy)
     right = Row("test, tokens right", 100 * a.accuracy, 100 * b.accuracy, "%", points, "points", 0.1, "<=")
     x, y = 100 * a.segments.f1, 100 * b.segments.f1
-    weights = one["n_weights"], peer["n_weights"]
+    weights = single["n_weights"], peer["n_weights"]
     table.rows += [
         loss,
         right,
         Row("test, F1 of chunks", x, y, "%", x - y, "points"),
         Row("weights", *weights, "weights", weights[0] / weights[1]),
     ]
-    tokens = zip(chain(*one["labels"]), chain(*peer["labels"]), strict=True)
+    tokens = zip(chain(*single["labels"]), chain(*peer["labels"]), strict=True)
     table.notes.append(f"labels of the test set equal to CRFsuite's: {sum(i == j for i, j in tokens) / a.tokens:.3%}")
     if len(set(weights)) > 1:
         table.wrong.append(f"bridle learns {weights[0]:,} weights, CRFsuite {weights[1]:,}")
-    if len(counts := {len(run["marks"]) for run in (one, two, peer)}) > 1:
+    if len(counts := {len(run["marks"]) for run in (single, two, peer)}) > 1:
         table.wrong.append(f"other numbers of iterations: {sorted(counts)}")
     if not quick:  # after a few iterations the two line searches may stand at different points
         table.wrong += [

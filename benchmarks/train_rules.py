@@ -56,8 +56,8 @@ class InPython(Perceptron):
         low, high = self._task.encoded.offsets[b : b + 2].tolist()
         unary = np.empty((high - low, self._task.m))
         self._task.joined.score(low, self._w, unary)
-        found = self.by.decode(Lattice(unary, self._pair), self.its[b])
-        return self._native.perceptron_update(self._task.joined, b, np.array(found.ids, dtype=np.int32))
+        decoding = self.by.decode(Lattice(unary, self._pair), self.its[b])
+        return self._native.perceptron_update(self._task.joined, b, np.array(decoding.ids, dtype=np.int32))
 
 
 def learners(part: Part) -> dict[str, Perceptron]:
@@ -69,19 +69,19 @@ def learners(part: Part) -> dict[str, Perceptron]:
     task = Task.of(encoded, gold, (len(features), len(labels)), "seen", features.bigram)
     rules = five_rules(part.roles)
     under = [Decoder(labels, rules, on_infeasible="relax") for _ in range(2)]
-    made = (
+    trainers = (
         Perceptron(task, average="averaged", seed=0),
         Perceptron(task, average="averaged", seed=0, decoder=under[0], given=part.given),
         InPython(task, under[1], part.given),
     )
-    return dict(zip(NAMES, made, strict=True))
+    return dict(zip(NAMES, trainers, strict=True))
 
 
-def timed(made: dict[str, Perceptron], passes: int) -> dict[str, list[float]]:
+def timed(trainers: dict[str, Perceptron], passes: int) -> dict[str, list[float]]:
     """Seconds of each pass; the learners take turns, so that a slow moment of the machine hits all."""
-    seconds: dict[str, list[float]] = {name: [] for name in made}
+    seconds: dict[str, list[float]] = {name: [] for name in trainers}
     for _ in range(passes):
-        for name, learner in made.items():
+        for name, learner in trainers.items():
             begin = time.perf_counter()
             learner.step()
             seconds[name].append(time.perf_counter() - begin)
@@ -90,8 +90,8 @@ def timed(made: dict[str, Perceptron], passes: int) -> dict[str, list[float]]:
 
 def same(a: Perceptron, b: Perceptron) -> bool:
     """Have they learned the same, to the bit?"""
-    one, two = a.state(), b.state()
-    return all(np.array_equal(one[name], two[name]) for name in one)
+    first, second = a.state(), b.state()
+    return all(np.array_equal(first[name], second[name]) for name in first)
 
 
 def main() -> int:
@@ -112,10 +112,10 @@ def main() -> int:
     part = Part.of(list(propositions(files[0], frames(files[1]))))
     part = part.knowing(part.roles).every(10 if chosen.quick else 1)
     place = where()
-    made = learners(part)
-    seconds = timed(made, max(chosen.passes, 2))
+    trainers = learners(part)
+    seconds = timed(trainers, max(chosen.passes, 2))
     middle = {name: median(times[1:]) for name, times in seconds.items()}  # the first pass finds nothing in caches
-    equal = same(made["ibt"], made["ibt in Python"])
+    equal = same(trainers["ibt"], trainers["ibt in Python"])
     ratio = middle["ibt in Python"] / middle["ibt"]
 
     print(f"{len(part.y):,} propositions, {sum(map(len, part.y)):,} tokens, 5 rules\n{told(place)}\n")

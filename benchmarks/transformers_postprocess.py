@@ -36,13 +36,15 @@ def word_piece() -> Any:
     letters = "abcdefghijklmnopqrstuvwxyz"
     words = [f"{a}{b}{c}" for a in letters[:10] for b in letters[:10] for c in letters[:10]]
     vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", *words, *letters, *(f"##{x}" for x in letters)]
-    made = Tokenizer(models.WordPiece({word: k for k, word in enumerate(vocabulary)}, unk_token="[UNK]"))
-    made.normalizer, made.pre_tokenizer = normalizers.BertNormalizer(), pre_tokenizers.BertPreTokenizer()
-    made.post_processor = processors.TemplateProcessing(
+    tokenizer = Tokenizer(models.WordPiece({word: k for k, word in enumerate(vocabulary)}, unk_token="[UNK]"))
+    tokenizer.normalizer, tokenizer.pre_tokenizer = normalizers.BertNormalizer(), pre_tokenizers.BertPreTokenizer()
+    tokenizer.post_processor = processors.TemplateProcessing(
         single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
     )
-    made.decoder = decoders.WordPiece()
-    return PreTrainedTokenizerFast(tokenizer_object=made, unk_token="[UNK]", pad_token="[PAD]", model_max_length=512)
+    tokenizer.decoder = decoders.WordPiece()
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, unk_token="[UNK]", pad_token="[PAD]", model_max_length=512
+    )
 
 
 def text_of(words: int, rng: random.Random) -> str:

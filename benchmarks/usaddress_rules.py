@@ -57,7 +57,9 @@ class Addresses:
         paths = sorted(folder.glob(f"{part}_*.xml.gz"))
         every = [example for path in paths for example in read(path, "parserator", on_error="skip")]
         # Some gold tokens are not what usaddress makes of the text.
-        examples = [one for one in every if usaddress.tokenize(" ".join(one.tokens)) == list(one.tokens)]
+        examples = [
+            example for example in every if usaddress.tokenize(" ".join(example.tokens)) == list(example.tokens)
+        ]
         self.left_out = len(every) - len(examples)
         self.tokens = [list(example.tokens) for example in examples]
         self.gold = [list(example.labels or ()) for example in examples]
@@ -68,21 +70,21 @@ class Addresses:
 def row(what: str, data: Addresses, rules: Sequence[Rule | str]) -> list[list[str]]:
     """Print a row of the table; the labellings."""
     tagger = Tagger(MODEL, rules=rules)
-    found: list[list[str]] = []
+    parses: list[list[str]] = []
 
     def tag() -> None:
-        found[:] = [tagger.tag(x, given) for x, given in zip(data.features, data.given, strict=True)]
+        parses[:] = [tagger.tag(x, given) for x, given in zip(data.features, data.given, strict=True)]
 
     (seconds,) = best_of(3, tag)
-    pairs = list(zip(found, data.gold, strict=True))
+    pairs = list(zip(parses, data.gold, strict=True))
     right = sum(guess == gold for guess, gold in pairs)
     tokens = sum(a == b for guess, gold in pairs for a, b in zip(guess, gold, strict=True))
     total = sum(map(len, data.gold))
     print(
         f"  {what:44} {right:7,} {100 * right / len(pairs):7.2f} % {100 * tokens / total:7.2f} %"
-        f" {sum(map(raises, found)):8} {1e6 * seconds / len(found):8.1f}"
+        f" {sum(map(raises, parses)):8} {1e6 * seconds / len(parses):8.1f}"
     )
-    return found
+    return parses
 
 
 def compared(plain: list[list[str]], ruled: list[list[str]], gold: list[list[str]]) -> str:
@@ -127,12 +129,12 @@ def main() -> None:
         print(f"  {'':44} {'right':>7} {'':9} {'tokens':>9} {'raise':>8} {'us each':>8}")
         plain: list[list[str]] = []
         for what, rules in ways:
-            found = row(what, data, rules)
-            plain = plain or found
+            parses = row(what, data, rules)
+            plain = plain or parses
             if rules:
-                print(f"    {compared(plain, found, data.gold)}")
+                print(f"    {compared(plain, parses, data.gold)}")
             if rules == ONCE:
-                print(f"    where usaddress.tag raises: {where_it_raises(plain, found, data.gold)}")
+                print(f"    where usaddress.tag raises: {where_it_raises(plain, parses, data.gold)}")
 
 
 if __name__ == "__main__":

@@ -77,7 +77,7 @@ def _versus(runs: list[dict[str, Any]]) -> list[str]:
 
     for row, *others in zip(*(run["rows"] for run in runs), strict=True):
         ours, theirs = _form(row["ours"], row["unit"]), _form(row["theirs"], row["unit"])
-        shown = "".join(f" {compared(one)} |" for one in [row, *others])
+        shown = "".join(f" {compared(run)} |" for run in [row, *others])
         wanted = "" if row["target"] is None else f"{row['sense']} {row['target']:g} {row['by']}".replace(" x", "x")
         missed = " (missed)" if row["met"] is False else ""
         lines.append(f"| {row['what']} | {ours} | {theirs} |{shown} {wanted}{missed} |")
@@ -99,20 +99,20 @@ def _peak(rows: list[dict[str, Any]]) -> list[str]:
 def _hard(run: dict[str, Any]) -> list[str]:
     """Families of hard rule sets: times of Bridle, and the share that each solver proved."""
     many = run["data"]["many"]
-    solvers = dict.fromkeys(name for one in many["families"].values() for name in one["solvers"])
+    solvers = dict.fromkeys(name for family in many["families"].values() for name in family["solvers"])
     peers = [name for name in solvers if name != "bridle"]
     soon = f"below the best after {1e3 * many['soon']:g} ms"
     lines = [
         "| family | mean | worst | proved |" + "".join(f" {name} |" for name in peers) + f" {soon} |",
         "|---|---|---|---|" + "---|" * len(peers) + "---|",
     ]
-    for name, one in many["families"].items():
-        ours = one["solvers"]["bridle"]
+    for name, family in many["families"].items():
+        ours = family["solvers"]["bridle"]
         took, cells = [1e3 * s for s in ours["seconds"]], [name]
         cells += [_time(sum(took) / len(took)), _time(max(took)), _share(ours)]
-        cells += [_share(one["solvers"].get(peer)) for peer in peers]
-        gaps = one.get("soon", {}).get("gaps")
-        nothing = one.get("soon", {}).get("nothing", 0)
+        cells += [_share(family["solvers"].get(peer)) for peer in peers]
+        gaps = family.get("soon", {}).get("gaps")
+        nothing = family.get("soon", {}).get("nothing", 0)
         gap = f"{100 * sum(gaps) / len(gaps):.2f} %, worst {100 * max(gaps):.2f} %" if gaps else ""
         cells.append(gap + (f", nothing found for {nothing}" if nothing else ""))
         lines.append("| " + " | ".join(cells) + " |")
@@ -150,10 +150,10 @@ def tables(folders: list[Path]) -> str:
     return "\n".join(parts)
 
 
-def _between(text: str, begin: str, end: str, made: str) -> str:
+def _between(text: str, begin: str, end: str, content: str) -> str:
     """The text with something else between two marks."""
     before, _, rest = text.partition(begin)
-    return f"{before}{begin}\n{made}\n{end}{rest.partition(end)[2]}"
+    return f"{before}{begin}\n{content}\n{end}{rest.partition(end)[2]}"
 
 
 def main() -> None:

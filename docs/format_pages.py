@@ -103,8 +103,8 @@ def example_of(name: str) -> Example:
         path.write_text(EXAMPLES[name], encoding="utf-8")
         if name in BESIDE:
             path.with_suffix(".txt").write_text(BESIDE[name], encoding="utf-8")
-        with read(path, name) as found:
-            return next(found)
+        with read(path, name) as examples:
+            return next(examples)
 
 
 def file_for(name: str, folder: Path) -> Path:
@@ -134,31 +134,31 @@ def score_files() -> Iterator[str]:
 
 def markdown(text: str) -> list[str]:
     """Lines of Markdown that say what a docstring says: literal blocks are fenced, double backquotes are single."""
-    made: list[str] = []
+    lines: list[str] = []
     fenced = False
     for line in [*inspect.cleandoc(text).splitlines(), ""]:
         indented = line.startswith("    ")
-        if indented and not fenced and made and made[-2:-1] and made[-2].endswith("::"):
-            made[-2] = made[-2].removesuffix("::") + ":"
-            made.append("```text")
+        if indented and not fenced and lines and lines[-2:-1] and lines[-2].endswith("::"):
+            lines[-2] = lines[-2].removesuffix("::") + ":"
+            lines.append("```text")
             fenced = True
         elif fenced and line and not indented:
-            while not made[-1]:
-                made.pop()
-            made += ["```", ""]
+            while not lines[-1]:
+                lines.pop()
+            lines += ["```", ""]
             fenced = False
-        made.append(line.removeprefix("    ") if fenced else _code(line))
-    while made and not made[-1]:
-        made.pop()
-    return [*made, "```"] if fenced else made
+        lines.append(line.removeprefix("    ") if fenced else _code(line))
+    while lines and not lines[-1]:
+        lines.pop()
+    return [*lines, "```"] if fenced else lines
 
 
 def parameters(kind: type[Format]) -> list[tuple[str, str, str]]:
     """(name, type, meaning) of the options of a format, from the section Parameters of its docstring."""
     section = (inspect.getdoc(kind) or "").partition("Parameters\n----------\n")[2]
     section = re.split(r"\n\n\w+\n---+\n", section)[0]
-    found = re.findall(r"^(\w+) : (.+)\n((?:(?:    .*)?(?:\n|\Z))*)", section, re.MULTILINE)
-    return [(name, _code(type_), _code(" ".join(meaning.split()))) for name, type_, meaning in found]
+    parameters = re.findall(r"^(\w+) : (.+)\n((?:(?:    .*)?(?:\n|\Z))*)", section, re.MULTILINE)
+    return [(name, _code(type_), _code(" ".join(meaning.split()))) for name, type_, meaning in parameters]
 
 
 def _code(text: str) -> str:

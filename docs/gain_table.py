@@ -36,23 +36,23 @@ class Gain(NamedTuple):
 def gains() -> dict[str, dict[str, Gain]]:
     """The gain of each way on each data set."""
     tables = json.loads(RESULTS.read_text(encoding="utf-8"))["tables"]
-    table = next(one for one in tables if one["title"] == TITLE)
+    table = next(candidate for candidate in tables if candidate["title"] == TITLE)
     ways = [column.partition(",")[0] for column in table["columns"]]
     return {row["name"]: dict(_parsed(ways, row["ours"])) for row in table["rows"]}
 
 
 def _parsed(ways: list[str], cells: list[str | None]) -> list[tuple[str, Gain]]:
-    found = [(way, re.fullmatch(r"(\S+) \(.*, (\S+)\)", cell or "")) for way, cell in zip(ways, cells, strict=True)]
-    return [(way, Gain(float(match[1]), float(match[2]))) for way, match in found if match]
+    matches = [(way, re.fullmatch(r"(\S+) \(.*, (\S+)\)", cell or "")) for way, cell in zip(ways, cells, strict=True)]
+    return [(way, Gain(float(match[1]), float(match[2]))) for way, match in matches if match]
 
 
 def text() -> str:
     """The table and what can be counted in it, as Markdown."""
-    found = gains()
+    rows = gains()
     lines = [f"| data set | {' | '.join(WAYS.values())} |", "|---|" + "---|" * len(WAYS)]
-    lines += [f"| {name} | {' | '.join(str(row[way]) for way in WAYS)} |" for name, row in found.items()]
-    lines += ["", f"| of {len(found)} data sets | {' | '.join(WAYS.values())} |", "|---|" + "---|" * len(WAYS)]
-    for told, sign in (("significantly worse than no rules", -1), ("significantly better than no rules", 1)):
-        counts = (sum(row[way].sign == sign for row in found.values()) for way in WAYS)
-        lines.append(f"| {told} | {' | '.join(map(str, counts))} |")
+    lines += [f"| {name} | {' | '.join(str(row[way]) for way in WAYS)} |" for name, row in rows.items()]
+    lines += ["", f"| of {len(rows)} data sets | {' | '.join(WAYS.values())} |", "|---|" + "---|" * len(WAYS)]
+    for heading, sign in (("significantly worse than no rules", -1), ("significantly better than no rules", 1)):
+        counts = (sum(row[way].sign == sign for row in rows.values()) for way in WAYS)
+        lines.append(f"| {heading} | {' | '.join(map(str, counts))} |")
     return "\n".join(lines)

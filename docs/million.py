@@ -43,12 +43,12 @@ def main() -> None:
     for seed in range(chosen.packs):
         batch = pack(100_000, seed)
         start = time.perf_counter()
-        found = decoder.decode_batch(batch, threads=chosen.threads)
+        decodings = decoder.decode_batch(batch, threads=chosen.threads)
         seconds += time.perf_counter() - start
         without = plain.decode_batch(batch, threads=chosen.threads).ids
-        differs = np.logical_or.reduceat(found.ids != without, batch.offsets[:-1])
+        differs = np.logical_or.reduceat(decodings.ids != without, batch.offsets[:-1])
         sequences, tokens = sequences + len(batch), tokens + int(batch.offsets[-1])
-        proved, changed = proved + int(found.optimal.sum()), changed + int(differs.sum())
+        proved, changed = proved + int(decodings.optimal.sum()), changed + int(differs.sum())
     print(f"{sequences:,} sequences, {tokens:,} tokens, {chosen.threads} thread(s)")
     print(f"changed by the rules {changed / sequences:.1%}, proved optimal {proved / sequences:.1%}")
     print(f"{seconds:.1f} s, {sequences / seconds:,.0f} sequences a second{memory()}")

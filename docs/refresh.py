@@ -24,15 +24,15 @@ from page_blocks import ROOT, blocks, make_files
 
 def printed(script: str) -> list[tuple[int, str]]:
     """(line of the script, text) of all lines that it prints."""
-    found: list[tuple[int, str]] = []
+    outputs: list[tuple[int, str]] = []
 
     def note(*values: Any, **options: Any) -> None:
         text, number = io.StringIO(), sys._getframe(1).f_lineno
         builtins.print(*values, **{**options, "file": text})
-        found.extend((number, line) for line in text.getvalue().splitlines())
+        outputs.extend((number, line) for line in text.getvalue().splitlines())
 
     exec(compile(script, "<page>", "exec"), {"print": note, "__name__": "__main__"})
-    return found
+    return outputs
 
 
 def refreshed(script: str) -> str:
@@ -40,20 +40,21 @@ def refreshed(script: str) -> str:
 
     Comments that stand alone belong to all that was printed since the comments before them.
     """
-    found, made, since = printed(script), [], 0
+    outputs, refreshed, since = printed(script), [], 0
     lines = script.splitlines()
     for number, line in enumerate(lines, start=1):
         alone, inline = line.startswith("#> "), not line.startswith("#> ") and "#> " in line
         if inline:
-            here = " ".join(text for at, text in found if at == number)
-            made.append(line.partition("#> ")[0] + f"#> {here}")
+            here = " ".join(text for at, text in outputs if at == number)
+            refreshed.append(line.partition("#> ")[0] + f"#> {here}")
             since = number
         elif not alone:
-            made.append(line)
+            refreshed.append(line)
         elif number == len(lines) or not lines[number].startswith("#> "):  # the last of its group
-            made += [f"#> {text}" for at, text in found if since < at < number] or ["#> ?"]  # ?: nothing was printed
+            group = [f"#> {text}" for at, text in outputs if since < at < number]
+            refreshed += group or ["#> ?"]  # ?: nothing was printed
             since = number
-    return "\n".join(made) + "\n"
+    return "\n".join(refreshed) + "\n"
 
 
 def main(name: str) -> None:

@@ -210,9 +210,9 @@ class Words:
 
     def row(self, terms: dict[int, float], low: float, high: float) -> str:
         """An inequality without minus signs."""
-        told = list(self.gathered(terms))
-        left = [_times(weight, name) for name, weight in told if weight > 0]
-        right = [_times(-weight, name) for name, weight in told if weight < 0]
+        weights = list(self.gathered(terms))
+        left = [_times(weight, name) for name, weight in weights if weight > 0]
+        right = [_times(-weight, name) for name, weight in weights if weight < 0]
         sign = "=" if low == high else "≤"
         if high > 0:
             right.append(f"{high:g}")
@@ -341,5 +341,5 @@ def _caption(subject: Subject) -> str:
 
 def pages() -> dict[str, str]:
     """All pages and their pictures, by file name."""
-    made = {f"{kind.name}.md": page(kind) for kind in KINDS}
-    return made | {f"{kind.name}.svg": picture(Subject.of(kind)) for kind in KINDS}
+    pages = {f"{kind.name}.md": page(kind) for kind in KINDS}
+    return pages | {f"{kind.name}.svg": picture(Subject.of(kind)) for kind in KINDS}

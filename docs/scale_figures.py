@@ -31,8 +31,8 @@ def filled(page: str, sections: Sections | None = None) -> str:
 
 def stored() -> Sections:
     """The sections that have been measured."""
-    found: Sections = json.loads(RESULTS.read_text("utf-8"))["sections"] if RESULTS.exists() else {}
-    return found
+    sections: Sections = json.loads(RESULTS.read_text("utf-8"))["sections"] if RESULTS.exists() else {}
+    return sections
 
 
 def part(name: str, sections: Sections) -> str:
@@ -46,8 +46,8 @@ def rates(sections: Sections) -> list[str]:
     section = sections["rate"]
     rows = []
     for way in ("library", "arrow", *FORMATS):
-        found = [rate_of(section["rates"], name="references", way=way, rules=True, use=use) for use in scale_page.USES]
-        rows.append([scale_page.WAYS[way], *map(told_rate, found)])
+        values = [rate_of(section["rates"], name="references", way=way, rules=True, use=use) for use in scale_page.USES]
+        rows.append([scale_page.WAYS[way], *map(told_rate, values)])
     heads = ["tokens per second, three rules", *scale_page.USES]
     return [*scale_page.table(heads, rows), "", scale_page.place(section["where"])]
 
@@ -65,34 +65,34 @@ def startup(sections: Sections) -> list[str]:
 
 def model(sections: Sections) -> list[str]:
     """The figures of the cost model, and the plot."""
-    found = costs_of(sections)
-    if found is None:
+    costs = costs_of(sections)
+    if costs is None:
         return [MISSING]
     plot = "![Tokens per second on N cores, measured and computed](results/scale.svg)"
-    return [*scale_page.figures(found), "", plot]
+    return [*scale_page.figures(costs), "", plot]
 
 
 def billion(sections: Sections) -> list[str]:
     """A billion tokens on some cores."""
-    found = costs_of(sections)
-    if found is None:
+    costs = costs_of(sections)
+    if costs is None:
         return [MISSING]
-    total = found.seconds(scale_page.BILLION, 64)
-    share = found.startup / total
+    total = costs.seconds(scale_page.BILLION, 64)
+    share = costs.startup / total
     return [
-        *scale_page.worked(found),
+        *scale_page.worked(costs),
         "",
-        f"With 64 processes, {told_time(found.startup)} of {told_time(total)} are start-up ({share:.0%}).",
+        f"With 64 processes, {told_time(costs.startup)} of {told_time(total)} are start-up ({share:.0%}).",
     ]
 
 
 def trials(sections: Sections) -> list[str]:
     """All kill trials in one table."""
-    found = [one for name in ("files", "spark", "ray") for one in sections.get(name, {}).get("trials", ())]
-    if not found:
+    kills = [trial for name in ("files", "spark", "ray") for trial in sections.get(name, {}).get("trials", ())]
+    if not kills:
         return [MISSING]
     more = "[All results of the trials](results/scale.md), with the command that made them."
-    return [*scale_page.kills({"trials": found}), "", more]
+    return [*scale_page.kills({"trials": kills}), "", more]
 
 
 PARTS: dict[str, tuple[tuple[str, ...], Callable[[Sections], list[str]]]] = {

@@ -43,14 +43,14 @@ def telling(address: str) -> int:
     improved = asked(f"{address}evaluate", {"data": sample["id"], "rules": rules})["improved"]
     best = (0, 0, 0)
     for k in improved:
-        one = sample["sequences"][k]
-        if len(one["tokens"]) not in LENGTHS:
+        sequence = sample["sequences"][k]
+        if len(sequence["tokens"]) not in LENGTHS:
             continue
-        told = asked(f"{address}explain", {"tokens": one["tokens"], "rules": rules, "k": 0})
-        gold, plain, ruled = one["labels"], told["plain"]["labels"], told["best"]["labels"]
+        explanation = asked(f"{address}explain", {"tokens": sequence["tokens"], "rules": rules, "k": 0})
+        gold, plain, ruled = sequence["labels"], explanation["plain"]["labels"], explanation["best"]["labels"]
         wrong = sum(y != z for y, z in zip(gold, ruled, strict=True))
         gain = sum(y != z for y, z in zip(gold, plain, strict=True)) - wrong
-        best = max(best, (min(len(told["effects"]), 3), gain - wrong, k))
+        best = max(best, (min(len(explanation["effects"]), 3), gain - wrong, k))
     return best[-1]
 
 
@@ -95,8 +95,8 @@ def main() -> None:
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as server:
         try:
             for line in server.stderr or ():
-                if found := re.search(r"http://\S+/", line):
-                    take(found.group())
+                if match := re.search(r"http://\S+/", line):
+                    take(match.group())
                     break
         finally:
             server.terminate()

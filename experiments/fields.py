@@ -212,16 +212,16 @@ def tuned(train: Fields, setting: Setting) -> dict[str, dict[str, float]]:
 class Tally:
     """Figures of all trials: [set of rules][way] -> one dict per trial; what else is known of each set."""
 
-    found: dict[str, dict[str, list[Figures]]] = field(default_factory=dict)
+    figures: dict[str, dict[str, list[Figures]]] = field(default_factory=dict)
     evidence: dict[str, list[Figures]] = field(default_factory=dict)
 
     def add(self, name: str, way: str, values: Figures) -> None:
         """Figures of one trial."""
-        self.found.setdefault(name, {}).setdefault(way, []).append(values)
+        self.figures.setdefault(name, {}).setdefault(way, []).append(values)
 
     def values(self, name: str, way: str, figure: str) -> list[float]:
         """A figure in each trial."""
-        return [item[figure] for item in self.found[name][way]]
+        return [item[figure] for item in self.figures[name][way]]
 
     def mean(self, name: str, way: str, figure: str) -> float:
         """A figure, the mean of all trials."""
@@ -239,7 +239,7 @@ class Tally:
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
-        return {"figures": self.found, "evidence": self.evidence}
+        return {"figures": self.figures, "evidence": self.evidence}
 
 
 def trial(taught: Taught, chosen: Mapping[str, Mapping[str, float]], test: Fields, tally: Tally) -> None:

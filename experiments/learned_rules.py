@@ -42,7 +42,7 @@ class Trials:
 
     exact: dict[str, list[Any]] = field(default_factory=dict)  # [way] -> per split, which test sequences are all right
     shares: dict[str, list[dict[str, float]]] = field(default_factory=dict)  # [way] -> per split, all figures
-    told: list[dict[str, Any]] = field(default_factory=list)  # per split: sizes, times, what was chosen
+    splits: list[dict[str, Any]] = field(default_factory=list)  # per split: sizes, times, what was chosen
     grid: dict[str, list[float]] = field(default_factory=dict)  # [c2, or "auto"] -> per split, percent all right
     sizes: tuple[int, int] = (0, 0)
 
@@ -99,7 +99,7 @@ class LearnedRules(Recipe):
             "processor": f"{here.processor}, tier {here.tier}; times are those of a busy machine",
         }
         report.figures = {
-            name: {"figures": trials.shares, "told": trials.told, "grid": trials.grid}
+            name: {"figures": trials.shares, "told": trials.splits, "grid": trials.grid}
             for name, trials in result.items()
         }
         return report
@@ -127,7 +127,7 @@ def _trial(run: Run, item: DataSet, train: Fields, test: Fields, trials: Trials,
     for way, rules in ways.items():
         trials.add(way, _scores(model, test, rules))
     trials.sizes = len(train), len(test)
-    trials.told.append(
+    trials.splits.append(
         {
             "c1": model.c1_,
             "c2": model.c2_,
@@ -208,17 +208,17 @@ def _chosen(result: dict[str, Trials]) -> Table:
     )
     rows = []
     for name, trials in result.items():
-        output = trials.told
-        fitted = [item["cross-fitted"] for item in output]
+        splits = trials.splits
+        fitted = [item["cross-fitted"] for item in splits]
         foreseen = mean(100 * (item["relative"]["exact"] - item["plain"]["exact"]) * item["won"] for item in fitted)
         cells = [
-            Cell(mean(item["rules"][COUNTS] for item in output), digits=1),
-            Cell(mean(item["rules"][RELATIVE] for item in output), digits=1),
-            Cell(f"{sum(item['won'] for item in fitted)} of {len(output)}"),
+            Cell(mean(item["rules"][COUNTS] for item in splits), digits=1),
+            Cell(mean(item["rules"][RELATIVE] for item in splits), digits=1),
+            Cell(f"{sum(item['won'] for item in fitted)} of {len(splits)}"),
             Cell(foreseen),
             Cell(trials.mean(RELATIVE) - trials.mean(PLAIN)),
-            Cell(mean(item["seconds"]["training"] for item in output), digits=1),
-            Cell(mean(item["seconds"]["learning"] for item in output), digits=1),
+            Cell(mean(item["seconds"]["training"] for item in splits), digits=1),
+            Cell(mean(item["seconds"]["learning"] for item in splits), digits=1),
         ]
         rows.append(Row(name, cells))
     return Table("What was learned, and what cross-fitting foresaw", columns, rows)

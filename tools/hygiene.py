@@ -13,17 +13,17 @@ MARKS = ("<<<<<<< ", ">>>>>>> ")
 def faults(path: Path) -> list[str]:
     """What is wrong with a file, one line each."""
     data = path.read_bytes()
-    found = [f"{path}: {len(data):,} bytes, at most {MOST_BYTES:,}"] if len(data) > MOST_BYTES else []
+    lines = [f"{path}: {len(data):,} bytes, at most {MOST_BYTES:,}"] if len(data) > MOST_BYTES else []
     if b"\r\n" in data:
-        found.append(f"{path}: lines end with CR LF")
+        lines.append(f"{path}: lines end with CR LF")
     if data and path.suffix not in GENERATED and (not data.endswith(b"\n") or data.endswith(b"\n\n")):
-        found.append(f"{path}: does not end with one line feed")
+        lines.append(f"{path}: does not end with one line feed")
     for number, line in enumerate(data.decode("utf-8", "replace").splitlines(), 1):
         if line.startswith(MARKS):
-            found.append(f"{path}:{number}: a mark of a merge conflict")
+            lines.append(f"{path}:{number}: a mark of a merge conflict")
         if line != line.rstrip() and path.suffix not in GENERATED:
-            found.append(f"{path}:{number}: white space at the end")
-    return found
+            lines.append(f"{path}:{number}: white space at the end")
+    return lines
 
 
 if __name__ == "__main__":

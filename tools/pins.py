@@ -38,7 +38,7 @@ def requirements(settings: dict[str, dict[str, object]], chosen: list[str] | Non
     extras: dict[str, list[str]] = project["optional-dependencies"]  # type: ignore[assignment]
     wanted = [*settings["build-system"]["requires"], *project["dependencies"]]  # type: ignore[misc]
     chosen = [name for name in extras if name not in PLUGGED_INTO] if chosen is None else chosen
-    return [*wanted, *(one for name in chosen for one in extras[name]), "cmake>=3.20", "ninja>=1.11"]
+    return [*wanted, *(requirement for name in chosen for requirement in extras[name]), "cmake>=3.20", "ninja>=1.11"]
 
 
 def pin_hooks() -> None:
@@ -47,7 +47,7 @@ def pin_hooks() -> None:
     lines = (ROOT / "requirements" / "constraints.txt").read_text(encoding="utf-8").splitlines()
     pinned = dict(line.split("==") for line in lines if "==" in line and ";" not in line)
     old = hooks.read_text(encoding="utf-8")
-    new = re.sub(r"\[([\w-]+)==[^\]]+\]", lambda found: f"[{found[1]}=={pinned[found[1]]}]", old)
+    new = re.sub(r"\[([\w-]+)==[^\]]+\]", lambda match: f"[{match[1]}=={pinned[match[1]]}]", old)
     hooks.write_text(new, encoding="utf-8")
 
 
@@ -62,13 +62,13 @@ def main() -> None:
             asked.write_text("\n".join(requirements(settings, extras)) + "\n", encoding="utf-8")
             without = Path(folder) / "without.txt"
             without.write_text("torch ; python_version < '3'\n", encoding="utf-8")
-            made = Path(folder) / name
+            output = Path(folder) / name
             uv = [sys.executable, "-m", "uv", "pip", "compile", "--quiet", "--no-header", "--no-annotate"]
             python = ["--python-version", settings["project"]["requires-python"].removeprefix(">=")]  # type: ignore[attr-defined]
-            options = [*options, "--override", str(without), "--output-file", str(made)]
+            options = [*options, "--override", str(without), "--output-file", str(output)]
             subprocess.run([*uv, *python, *options, str(asked)], check=True)
             torch = TORCH if {"integrations", "gliner"} & set(extras or ()) else ""
-            target.write_text(HEAD + made.read_text(encoding="utf-8") + torch, encoding="utf-8")
+            target.write_text(HEAD + output.read_text(encoding="utf-8") + torch, encoding="utf-8")
         print(f"{target.relative_to(ROOT)}: {len(target.read_text(encoding='utf-8').splitlines()) - 1} packages")
     pin_hooks()
 

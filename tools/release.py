@@ -18,20 +18,20 @@ def missing() -> list[str]:
     """What must be done before a release, one line each."""
     with (ROOT / "pyproject.toml").open("rb") as file:
         project = tomllib.load(file)["project"]
-    version, tag, found = project["version"], os.environ.get("GITHUB_REF_NAME", ""), []
+    version, tag, tasks = project["version"], os.environ.get("GITHUB_REF_NAME", ""), []
     if project["name"] in TAKEN:
-        found.append(f"pyproject.toml: on PyPI the name {project['name']} belongs to another project; choose one")
+        tasks.append(f"pyproject.toml: on PyPI the name {project['name']} belongs to another project; choose one")
     if any("OWNER" in url for url in project["urls"].values()):
-        found.append("pyproject.toml: [project.urls] has a placeholder; write where the repository is")
+        tasks.append("pyproject.toml: [project.urls] has a placeholder; write where the repository is")
     if f"## [{version}]" not in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"):
-        found.append(f"CHANGELOG.md: no section [{version}]")
+        tasks.append(f"CHANGELOG.md: no section [{version}]")
     if f"\nversion: {version}\n" not in (ROOT / "CITATION.cff").read_text(encoding="utf-8"):
-        found.append(f"CITATION.cff: the version is not {version}")
+        tasks.append(f"CITATION.cff: the version is not {version}")
     if f'\n__version__ = "{version}"\n' not in (ROOT / "src/bridle/__init__.py").read_text(encoding="utf-8"):
-        found.append(f"src/bridle/__init__.py: the version is not {version}")
+        tasks.append(f"src/bridle/__init__.py: the version is not {version}")
     if tag.startswith("v") and tag != f"v{version}":
-        found.append(f"the tag is {tag}, the version in pyproject.toml is {version}")
-    return found
+        tasks.append(f"the tag is {tag}, the version in pyproject.toml is {version}")
+    return tasks
 
 
 if __name__ == "__main__":

@@ -20,11 +20,11 @@ train = references.references("acm", "lncs", count=20)
 model = bridle.CRF(features="fields", iterations=20).fit([e.columns for e in train], [e.labels for e in train])
 sentence = [{"word": ["Knuth", ",", "Donald", "E.", "The", "TeXbook", ".", "Addison-Wesley", ",", "1984", "."]}]
 rules = [r.present("TITLE"), r.no_duplicates(of=["AUTHOR", "TITLE"])]
-[found] = model.predict(sentence, rules)
+[predicted] = model.predict(sentence, rules)
 with tempfile.TemporaryDirectory() as folder:
     model.save(Path(folder) / "model")
     again = bridle.load(Path(folder) / "model").predict(sentence, rules)
-assert again == [found] and "TITLE" in found, (found, again)
+assert again == [predicted] and "TITLE" in predicted, (predicted, again)
 
 compiler = shutil.which("c++") or shutil.which("g++") or "none"
 gil = "" if getattr(sys, "_is_gil_enabled", lambda: True)() else ", without the GIL"

@@ -76,10 +76,10 @@ def asked(path: str | Path) -> Python | None:
 def pythons(named: list[str]) -> dict[str, Python]:
     """One interpreter per version: those that are named, or all that are found."""
     if named:
-        found = {path: asked(shutil.which(path) or path) for path in named}
-        if wrong := [path for path, python in found.items() if python is None or python.version not in VERSIONS]:
+        interpreters = {path: asked(shutil.which(path) or path) for path in named}
+        if wrong := [path for path, python in interpreters.items() if python is None or python.version not in VERSIONS]:
             sys.exit(f"wheels: not a CPython of {', '.join(VERSIONS)}: {', '.join(wrong)}")
-        return {python.version: python for python in found.values() if python is not None}
+        return {python.version: python for python in interpreters.values() if python is not None}
     out: dict[str, Python] = {}
     home = Path.home()
     for version in VERSIONS:
@@ -109,7 +109,7 @@ def run(command: list[str | Path], **options: object) -> subprocess.CompletedPro
 # ---- build ----------------------------------------------------------------------------------------------------------
 
 
-def build(found: dict[str, Python]) -> int:
+def build(interpreters: dict[str, Python]) -> int:
     """The sdist, then from it, in a clean environment, a wheel for each interpreter that has none yet."""
     shutil.rmtree(DIST, ignore_errors=True)
     pins = {"PIP_CONSTRAINT": str(PINS), "PIP_BUILD_CONSTRAINT": str(PINS), "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
@@ -118,7 +118,7 @@ def build(found: dict[str, Python]) -> int:
         return 1
     [sdist] = DIST.glob("*.tar.gz")
     print(f"{sdist.name}: {sdist.stat().st_size:,} bytes")
-    for python in found.values():
+    for python in interpreters.values():
         if wheel_for(python):
             continue
         print(f"wheels: building for {python.version} ({python.path})", flush=True)
@@ -154,9 +154,9 @@ def look_into(wheel: Path) -> int:
 # ---- test -----------------------------------------------------------------------------------------------------------
 
 
-def test(found: dict[str, Python]) -> int:
+def test(interpreters: dict[str, Python]) -> int:
     """A table: interpreter, wheel, result."""
-    rows = [(version, *row(version, found.get(version))) for version in VERSIONS]
+    rows = [(version, *row(version, interpreters.get(version))) for version in VERSIONS]
     widths = [max(len(str(line[k])) for line in rows) for k in range(3)]
     for line in rows:
         print("  ".join(str(cell).ljust(width) for cell, width in zip(line, [*widths, 0], strict=True)).rstrip())
