@@ -42,7 +42,7 @@ class Rate:
 
     @property
     def ratio(self) -> float:
-        """How much faster tables are."""
+        """Ratio of the rates: tables to lists."""
         return self.arrow / self.lists
 
 

@@ -1,4 +1,4 @@
-"""How fast files are read and written in blocks, compared with sequence by sequence.
+"""Measure how fast files are read and written in blocks, compared with sequence by sequence.
 
     python benchmarks/blocks.py [--quick]
 
@@ -66,7 +66,7 @@ def best(*works: Callable[[], object]) -> list[float]:
 
 
 def labelled(ids: list[str], lists: list[list[str]]) -> tuple[Block, Outcomes]:
-    """Sequences with labels, of which there are a few."""
+    """Return sequences with labels out of a few."""
     column = Column.of(lists)
     tokens = Column(Texts.of(column.texts), column.offsets)  # as readers pack them
     which = np.concatenate([np.arange(len(words)) * len(NAMES) // len(words) for words in lists if words])

@@ -1,4 +1,4 @@
-"""What train.py and tag.py share: the corpus, their options, and one training in a process of its own.
+"""Code that train.py and tag.py share: the corpus, their options, and one training in a process of its own.
 
 Both sides learn CoNLL-2000 chunks from the same 19 features. A training runs in a child process that does nothing else,
 so that its peak memory is its own. Run as a script, this file is that child: a job in JSON in, an answer in JSON out.

@@ -132,6 +132,6 @@ def tag(model: Path, path: Path) -> list[list[str]]:
 
 
 def weights(tagger: Any) -> tuple[dict[tuple[str, str], float], dict[tuple[str, str], float]]:
-    """What a tagger has learned, to six decimals: of features with labels, and of labels with the next one."""
+    """Return the weights of a tagger, to six decimals: of features with labels, and of labels with the next one."""
     info = tagger.info()
     return info.state_features, info.transitions

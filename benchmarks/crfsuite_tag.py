@@ -2,7 +2,7 @@
 
     python benchmarks/crfsuite_tag.py [--addresses 300] [--repeats 15]
 
-Needs python-crfsuite and usaddress. The addresses are made up; features are made beforehand, by usaddress itself: as
+Needs python-crfsuite and usaddress. The addresses are made up; features are made in advance, by usaddress itself: as
 dicts (what it passes to its tagger), as lists of strings (the same without those that are False), and as an
 ItemSequence, which python-crfsuite has converted before the clock runs. A long sequence is thirty addresses.
 """
@@ -47,7 +47,7 @@ def addresses(count: int, seed: int = 0) -> list[str]:
 
 
 def listed(sequence: list[dict[str, Any]]) -> list[list[str]]:
-    """The same features as lists of strings."""
+    """Return the features as lists of strings."""
     items = pycrfsuite.ItemSequence(sequence).items()
     return [[name for name, value in token.items() if value] for token in items]
 

@@ -68,7 +68,7 @@ MORE: dict[str, Split] = {
 
 
 def measured(train: Fields, test: Fields, features: str, asked: argparse.Namespace) -> dict[str, float] | None:
-    """How good a set is on a data set, in percent; None: it needs columns that the data has not."""
+    """Measure a set of features on a data set, in percent; None: it needs columns that the data has not."""
     begun = time.perf_counter()
     model = CRF(features=features, c1=0.0, c2=asked.c2, iterations=asked.iterations, threads=asked.threads)
     try:

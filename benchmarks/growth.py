@@ -1,4 +1,4 @@
-"""How the time per sequence grows with tokens, rules and labels, under a mix of rules that people write."""
+"""Growth of the time per sequence with tokens, rules and labels, under a mix of rules that people write."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def _decoder(family: Family, i: int, limit: float, **options: Any) -> bridle.Dec
 
 
 def _decode(family: Family, report: Report) -> tuple[dict[tuple[int, int], Decoded], list[float]]:
-    """Every sequence by itself; and the seconds of making each decoder and its first call, which groups the rules."""
+    """Decode sequence by sequence; also return the seconds of making each decoder and its first call."""
     decoded, decoders, setup = {}, [], []
     for i, rule_set in enumerate(family.sets):
         begin = time.perf_counter()
@@ -92,7 +92,7 @@ def _compare(
 
 
 def _soon(family: Family, best: dict[tuple[int, int], Value]) -> dict[str, Any]:
-    """What is found within ten milliseconds, beside the best that is known."""
+    """Compare answers within ten milliseconds with the best known ones."""
     decoders = [_decoder(family, i, SOON, on_infeasible="skip") for i in range(len(family.sets))]
     gaps, took, nothing = [], [], 0
     for i, decoder in enumerate(decoders):

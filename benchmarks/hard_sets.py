@@ -37,7 +37,7 @@ class RuleSet:
     givens: Givens | None = None  # one for each sequence
 
     def given(self, k: int) -> Mapping[str, Any]:
-        """What comes with sequence k."""
+        """Return the values that come with sequence k."""
         return {} if self.givens is None else self.givens[k]
 
     def value(self, k: int, ids: Sequence[int]) -> tuple[int, float]:
@@ -53,7 +53,7 @@ class RuleSet:
 
     @property
     def hard(self) -> RuleSet:
-        """The same with every rule hard."""
+        """Return the set with every rule hard."""
         return replace(self, rules=tuple(rule.rule if isinstance(rule, Soft) else rule for rule in self.rules))
 
 

@@ -5,7 +5,7 @@
 Needs ingredient-parser-nlp, whose model, features and decoder are used as they are. Its sentences are not part of the
 wheel, so these are made up: quantities, units, names and alternatives ("red or white wine"), with foods of the list
 that it ships. There are no gold labels; what is counted is agreement, broken rules, scores and time. Its features
-include parts of speech by NLTK, whose data comes from the web; without --tags nltk, rules of thumb stand in for it.
+include parts of speech by NLTK, whose data comes from the web; without --tags nltk, rules of thumb replace it.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def simple_tags(tokens: list[str]) -> list[tuple[str, str]]:
 
 
 def model() -> bridle.CRF:
-    """The model of ingredient-parser, from the JSON file of its wheel, whose weights are whole numbers."""
+    """Read the model of ingredient-parser from the JSON file of its wheel; its weights are integers."""
     data = json.loads(gzip.decompress((files("ingredient_parser.en") / "data/model.en.json.gz").read_bytes()))
 
     def weights(kind: str) -> dict[tuple[str, str], float]:

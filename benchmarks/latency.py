@@ -1,7 +1,7 @@
-"""What a call costs: one sequence at a time, as services and notebooks decode, against the same sequences as a batch.
+"""Costs of a call: one sequence at a time, as services and notebooks decode, against the same sequences as a batch.
 
 The sequences are like those of semantic role labelling: 19 tokens on average, 7 labels. Static rules are the same for
-all of them; the given ones speak of the verb, its frame and the candidate spans of each.
+all of them; the given ones are about the verb, its frame and the candidate spans of each.
 """
 
 from __future__ import annotations

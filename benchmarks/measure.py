@@ -18,14 +18,14 @@ TOLERANCE = 1e-6  # of the optimum; OpenFst adds in single precision, CP-SAT in 
 
 
 def where() -> dict[str, Any]:
-    """Where figures were measured: processor, tier of vector instructions, cores and load."""
+    """Describe this machine: processor, tier of vector instructions, cores and load."""
     here = bridle.simd()
     load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
     return {"processor": here.processor, "tier": here.tier, "cores": os.cpu_count(), "load": round(load, 2)}
 
 
 def told(place: dict[str, Any]) -> str:
-    """The same in a line."""
+    """Format the description of a machine as one line."""
     busy = "; busy, so that times are rough, most of all two threads" if place["load"] > 0.5 else ""
     return f"{place['processor']}, {place['cores']} cores, tier {place['tier']}, load {place['load']:.2f}{busy}"
 
@@ -51,7 +51,7 @@ class Row:
 
 @dataclass
 class Report:
-    """What a run found out; sections add to it."""
+    """Results of a run; sections add to it."""
 
     quick: bool
     limit: float = 30.0  # seconds that a general solver has for a hard sequence
@@ -71,7 +71,7 @@ class Report:
         self.rows.append(Row(section, what, ours * 1e3, base * 1e3, ours / base, target, "<="))
 
     def agree(self, section: str, peer: str, ours: Sequence[float], theirs: Sequence[float]) -> None:
-        """The same optimum on each sequence, or a line in `wrong`. The shorter side sets how many are compared."""
+        """Compare the optima of each sequence; add a line to `wrong` if they differ. The shorter side sets how many."""
         for k, (a, b) in enumerate(zip(ours, theirs, strict=False)):
             if not abs(a - b) <= TOLERANCE * max(1.0, abs(b)):
                 self.wrong.append(f"{section}, sequence {k}: bridle {a:.9g}, {peer} {b:.9g}")

@@ -2,7 +2,7 @@
 
     python benchmarks/memory.py [--decodes 1000000] [--json benchmarks/out/memory.json]
 
-Three decoders with hard and soft rules; label sets, spans, positions and token texts are drawn anew for each sequence,
+Three decoders with hard and soft rules; label sets, spans, positions and token texts are random for each sequence,
 so that every cache meets more than it may keep. Nine of ten sequences are decoded in batches, the others one by one.
 Memory is what the process has resident after a fifth of the decodes, when caches are full, and at the end. Exit code 1
 if it has grown by 5 % or more.
@@ -38,7 +38,7 @@ WORDS = [f"word{k}" for k in range(5000)]
 
 @dataclass(frozen=True)
 class Outcome:
-    """What was measured, in MB."""
+    """Measured memory, in MB."""
 
     decodes: int
     warm: float

@@ -56,7 +56,7 @@ class Layer:
     lengths: Any  # (B,)
 
     def theirs(self) -> list[list[int]]:
-        """What pytorch-crf finds."""
+        """Decode with pytorch-crf."""
         import torch
 
         with torch.no_grad():
@@ -76,7 +76,7 @@ class Layer:
         return decoder.decode_batch(batch, threads=1).padded()
 
     def compare(self, report: Report, name: str) -> None:
-        """The same scores: pytorch-crf adds in single precision, so that ours may be a little better."""
+        """Compare the scores: pytorch-crf adds in single precision, so ours may be a little better."""
         labels = self.ours(bridle.Decoder(LABELS))
         for b, ids in enumerate(self.theirs()):
             lattice = bridle.Lattice(self.scores[b, : len(ids)], **self.shared)

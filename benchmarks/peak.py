@@ -1,4 +1,4 @@
-"""What share of the vector unit's peak the Viterbi kernel reaches, per tier and number of labels (peak.cpp)."""
+"""Share of the vector unit's peak that the Viterbi kernel reaches, per tier and number of labels (peak.cpp)."""
 
 from __future__ import annotations
 

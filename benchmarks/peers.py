@@ -63,7 +63,7 @@ class _Model:
             self.row(np.flatnonzero(begins & np.isin(edges.label, facts.at_least_one)), 1.0, np.inf)
 
     def solve(self, lp_first: bool) -> Any:
-        """Column values at the optimum. `lp_first`: ask for whole numbers only if the LP comes out fractional."""
+        """Column values at the optimum. `lp_first`: ask for integers only if the LP comes out fractional."""
         import highspy
 
         size = len(self.gain)
@@ -114,7 +114,7 @@ def highs_rows(unary: Floats, pairwise: Floats | None, facts: Facts) -> Answer:
 
 
 def highs_pruned(unary: Floats, pairwise: Floats | None, facts: Facts) -> Answer:
-    """The same, with impossible edges left out before the solver sees them, and the LP first."""
+    """Solve with HiGHS, without impossible edges, and the LP first."""
     edges = Edges(unary, pairwise, facts)
     model = _Model(edges.gain)
     model.flow(edges)

@@ -175,7 +175,7 @@ def srl(count: int, seed: int = 1) -> Problem:
 
 
 def softened(problem: Problem, seed: int = 5) -> Problem:
-    """The same set with a price on every rule instead of a ban."""
+    """Return the set with a penalty on every rule instead of a ban."""
     prices = np.random.default_rng(seed).uniform(3, 6, len(problem.rules))
     rules = [rule.soft(round(float(p), 2)) for rule, p in zip(problem.rules, prices, strict=True)]
     return replace(problem, name=f"{problem.name}, soft", rules=rules)

@@ -158,14 +158,14 @@ class Side:
 
 
 def known(train: Set, test: Set) -> Set:
-    """What of `test` has only labels that `train` has."""
+    """Return the part of `test` that has only labels of `train`."""
     names = {label for labels in train[1] for label in labels}
     fine = [k for k, labels in enumerate(test[1]) if names.issuperset(labels)]
     return [test[0][k] for k in fine], [test[1][k] for k in fine]
 
 
 def miners() -> dict[str, RelationalRules]:
-    """What learns each set of rules."""
+    """Return the learner of each set of rules."""
     return {
         **{kind: RelationalRules([kind]) for kind in ALL},
         "all": RelationalRules(),

@@ -49,7 +49,7 @@ TRIALS = ("files", *scale_trials.VICTIMS)
 
 @dataclass(frozen=True)
 class Settings:
-    """What the options of the command say."""
+    """Options of the command."""
 
     rows: int
     kills: int
@@ -61,7 +61,7 @@ class Settings:
     tell: Callable[[str], None] = field(default=print, compare=False)
 
     def key(self, name: str) -> dict[str, Any]:
-        """What a finished section must agree with to count as finished."""
+        """Return the values that a stored section must have to count as finished."""
         sizes = {"rows": self.rows, "seed": self.seed} if name in TRIALS else {"corpora": self.corpora is not None}
         return {"quick": self.quick, **sizes, **({"kills": self.kills} if name == "files" else {})}
 
@@ -70,7 +70,7 @@ class Settings:
         return self.python if name in scale_trials.VICTIMS else sys.executable
 
     def inputs(self) -> list[Inputs]:
-        """What is tagged, each with its model."""
+        """Return the inputs to tag, each with its model."""
         self.work.mkdir(parents=True, exist_ok=True)
         inputs: list[Inputs] = [References.at(self.work)]
         return [*inputs, Chunks.at(self.work, self.corpora)] if self.corpora else inputs

@@ -23,7 +23,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Command:
-    """What runs in a process."""
+    """A command to run in a process."""
 
     words: tuple[str, ...]
     stdin: str = os.devnull
@@ -50,7 +50,7 @@ def apart(
     cores : int
         Cores to use; 0: all. A single command has all of them; of several, each has one.
     fine : list of int, default (0,)
-        Exit codes that are no failure; 1 of `bridle tag` means that some sequences were relaxed.
+        Exit codes that do not count as failures; 1 of `bridle tag` means that some sequences were relaxed.
     env : mapping, optional
         Their environment.
 

@@ -98,7 +98,7 @@ def threads(job: dict[str, Any]) -> dict[str, float]:
 
 
 def start(job: dict[str, Any]) -> dict[str, Any]:
-    """Where the time and the memory of a worker go before its second batch."""
+    """Measure the time and the memory of a worker, step by step, before its second batch."""
     steps = dict[str, dict[str, float]]()
 
     def step(name: str, work: Callable[[], Any]) -> Any:

@@ -1,4 +1,4 @@
-"""What tagging costs on N cores: a model with five measured figures.
+"""Costs of tagging on N cores: a model with five measured figures.
 
     processes   seconds = start-up + tokens / (N * busy)
     threads     seconds = start-up + tokens * max((serial + (1 - serial) / N) / busy, 1 / limit)

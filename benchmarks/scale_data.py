@@ -1,4 +1,4 @@
-"""What all trials at scale share: generated references, a model, rules, the labels of a single process, the check.
+"""Data that all trials at scale share: generated references, a model, rules, the labels of a single process, the check.
 
 Rows are generated in parts of 10,000, so that any number of them needs the same memory, and row k is the same in every
 run.
@@ -41,7 +41,7 @@ def _changed(token: str, rng: random.Random) -> str:
 
 
 def write_rows(path: Path, count: int, *, group: int = 1000) -> None:
-    """The same as a Parquet file with row groups of `group` rows."""
+    """Write the rows to a Parquet file with row groups of `group` rows."""
     schema = pa.schema([("id", pa.string()), ("tokens", pa.list_(pa.string()))])
     with pq.ParquetWriter(path, schema) as file:
         for batch in rows(count):
@@ -59,7 +59,7 @@ def train(path: Path) -> Path:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What came out of a trial, against a single process."""
+    """Result of a trial, compared with a single process."""
 
     rows: int
     lost: int

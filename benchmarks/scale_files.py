@@ -2,7 +2,7 @@
 
     PYTHONPATH=src python benchmarks/scale_files.py FOLDER --rows 100000 --kills 50
 
-Each trial resumes until the run is finished. Then every id must be there exactly once, with the labels that a single
+Each trial resumes until the run is finished. Then every id must occur exactly once, with the labels that a single
 process gives it.
 """
 

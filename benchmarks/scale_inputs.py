@@ -1,4 +1,4 @@
-"""What the measurements at scale read: models, and files of any number of rows in three formats.
+"""Inputs of the measurements at scale: models, and files of any number of rows in three formats.
 
 Files are made once and stay in the folder of the run. References are generated (scale_data.py); sentences are those of
 the CoNLL-2000 test set, over and over.
@@ -61,7 +61,7 @@ class Inputs:
         return path
 
     def tokens(self, rows: int) -> int:
-        """How many tokens so many rows have."""
+        """Count the tokens of so many rows."""
         file = pq.ParquetFile(self.file("parquet", rows))
         return sum(len(batch.column(0).flatten()) for batch in file.iter_batches(columns=[self.columns[0]]))
 

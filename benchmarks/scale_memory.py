@@ -1,4 +1,4 @@
-"""What a worker takes: memory for files of any length, memory of a model, and the time until it is of use."""
+"""Resources of a worker: memory for files of any length, memory of a model, and the time until it is of use."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def startup(inputs: Inputs, rounds: int) -> dict[str, Any]:
 
 
 def _steps(inputs: Inputs) -> dict[str, dict[str, float]]:
-    """What the steps of a worker take until its first batch of 4,096 rows is tagged."""
+    """Measure the steps of a worker until its first batch of 4,096 rows is tagged."""
     command = child_command(inputs, Case("start", "one core", rules=inputs.name != "large", name=inputs.name), 5000, 0)
     apart([command], 1, env=environment())
     answer: dict[str, dict[str, float]] = json.loads((inputs.folder / "answer-0.json").read_text("utf-8"))

@@ -45,7 +45,7 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[Any]]) -> list[str]:
 
 
 def verdict(value: float, target: float, sense: str) -> str:
-    """What was wanted, and whether it was missed."""
+    """Format the target of a value, and say if it was missed."""
     met = value >= target if sense == ">=" else value <= target
     return f"{sense} {target:g}x" + ("" if met else " (missed)")
 
@@ -147,7 +147,7 @@ def worked(costs: Costs) -> list[str]:
 
 
 def figures(costs: Costs) -> list[str]:
-    """What the cost model is made of."""
+    """Format the figures of the cost model."""
     rows = [
         ["start-up of a process", told_time(costs.startup)],
         ["one core, alone", f"{told_rate(costs.single)} tokens/s"],
@@ -200,7 +200,7 @@ def page(sections: dict[str, Any], command: str) -> str:
 
 
 def place(where: dict[str, Any]) -> str:
-    """Where a section was measured."""
+    """Describe the machine that measured a section."""
     versions = ", ".join(f"{name} {version}" for name, version in where["versions"].items())
     machine = f"{where['processor']}, {where['cores']} virtual cores, tier {where['tier']}"
     return f"{machine}, load {where['load']:.2f} at the start; {versions}."

@@ -1,11 +1,11 @@
-"""How many tokens a second: the library, `bridle.arrow.Tag`, `bridle tag` on files.
+"""Tokens per second: the library, `bridle.arrow.Tag`, `bridle tag` on files.
 
     one core         a process with one thread, on one core
     two processes    two of these, each on a core and a file of its own
     two threads      one process with two threads, on two cores
 
 What files cost is the difference of a long run and a short one, so that the start of the process is not in it. A child
-with rows in memory measures by itself. All ways take turns, and the best of the rounds counts: other work on the
+with rows in memory measures its own time. All ways take turns, and the best of the rounds counts: other work on the
 machine should not.
 """
 
@@ -60,7 +60,7 @@ def cases(inputs: Inputs) -> list[Case]:
 
 
 def baseline_cases(inputs: Inputs) -> list[Case]:
-    """What is measured for later comparisons."""
+    """Return the cases that are measured for later comparisons."""
     return [Case(f"{format} {OLD}", "two threads", False, inputs.name) for format in FORMATS]
 
 
@@ -98,7 +98,7 @@ def child_command(inputs: Inputs, case: Case, rows: int, copy: int) -> Command:
 
 
 def run(inputs: Inputs, case: Case, rows: int) -> Run:
-    """Tag so many rows in each process. Of a child, what it measured by itself."""
+    """Tag so many rows in each process. A child reports its own measurements."""
     make = child_command if case.way in INSIDE else tag_command
     commands = [make(inputs, case, rows, copy) for copy in range(case.processes)]
     whole = apart(commands, case.cores, fine=(0, 1), env=environment())

@@ -62,7 +62,7 @@ class Session:
         return cls(source, out, model, temp, driver)
 
     def processes(self) -> dict[int, str]:
-        """What runs in this session: ids of processes, and how they call themselves."""
+        """Return the processes of this session: ids and titles."""
         titles, parents = {}, {}
         for folder in Path("/proc").glob("[0-9]*"):
             try:
@@ -109,7 +109,7 @@ def _kill(pid: int) -> bool:
 
 
 def drive(source: str, out: str, model: str, temp: str, block_bytes: str) -> None:
-    """What the process of a driver does."""
+    """Run the driver of a job, in a process of its own."""
     with cluster(temp):
         rows = int(block_bytes) // 4000 + 1  # several batches in a block
         finished = on_ray.run(source, out, model, scale_data.RULES, block_bytes=int(block_bytes), batch_size=rows)
@@ -141,7 +141,7 @@ class cluster:  # noqa: N801  (used like a function)
 def trial(
     folder: Path, rows: int = 100_000, kill: Kill = "actor", seed: int = 0, *, block_bytes: int = 1 << 20
 ) -> dict[str, Any]:
-    """Kill something while Ray tags, go on if need be, and compare every row with a single process.
+    """Kill something while Ray tags, go on if needed, and compare every row with a single process.
 
     `folder` keeps the model, the rows and the labels of the single process for other trials.
     """

@@ -208,12 +208,12 @@ def start(
 
 
 def lost_tasks(log: Path) -> int:
-    """How many tasks Spark has lost, according to its log: their worker or executor is gone."""
+    """Count the tasks that Spark has lost, according to its log: their worker or executor is gone."""
     return log.read_text(encoding="utf-8", errors="replace").count("Lost task ")
 
 
 def committed(out: Path) -> int:
-    """How many batches are complete."""
+    """Count the complete batches."""
     return len([path for path in (out / "_checkpoint" / "commits").glob("*") if path.name.isdigit()])
 
 

@@ -55,7 +55,7 @@ def cluster(name: str, python: str, folder: Path, rows: int, seed: int, tell: Te
 
 
 def call(module: str, function: str, python: str, folder: Path, **options: Any) -> dict[str, Any]:
-    """What a function of another script says, with the seconds that it took; nothing if there is no such function."""
+    """Call a function of another script and add the seconds that it took; empty if there is no such function."""
     answer, begun = folder.with_name(f"{folder.name}.json"), time.perf_counter()
     job = {"work": "call", "module": module, "function": function, "folder": str(folder), "options": options}
     apart([Command((python, str(CHILD), json.dumps({**job, "answer": str(answer)})))], 0, env=environment())
@@ -88,7 +88,7 @@ def needs(python: str, name: str) -> None:
 
 
 def versions(python: str, name: str) -> dict[str, str]:
-    """What a section was measured with."""
+    """Return the versions of the packages that a section was measured with."""
     asked = "import json, sys; from importlib.metadata import version; "
     asked += "print(json.dumps({name: version(name) for name in sys.argv[1:]}))"
     packages = PACKAGES.get(name, ("pyarrow", "numpy"))

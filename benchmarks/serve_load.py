@@ -22,13 +22,13 @@ import uvloop
 
 
 class Result(msgspec.Struct):
-    """What is looked at of a result."""
+    """Fields of a result that are checked."""
 
     labels: list[str]
 
 
 class Answer(msgspec.Struct):
-    """What is looked at of an answer."""
+    """Fields of an answer that are checked."""
 
     results: list[Result]
 
@@ -38,7 +38,7 @@ decode = msgspec.json.Decoder(Answer).decode
 
 @dataclass
 class Tally:
-    """What came of the requests."""
+    """Counts of the answers to requests."""
 
     answers: int = 0  # as expected
     tokens: int = 0  # of these

@@ -37,7 +37,7 @@ GRACE = 30.0  # seconds beyond its limit until a child is stopped
 
 @dataclass(frozen=True)
 class Run:
-    """What a solver made of one sequence."""
+    """Answer of a solver for one sequence."""
 
     seconds: float
     proved: bool

@@ -1,11 +1,11 @@
-"""What bridle_tagger adds to a spaCy pipeline: tokens per second beside Bridle alone and beside spaCy's own parts.
+"""Costs of bridle_tagger in a spaCy pipeline: tokens per second beside Bridle alone and beside spaCy's own parts.
 
     python benchmarks/spacy_pipe.py [--copies 20] [--repeats 5] [--json benchmarks/out/spacy_pipe.json]
 
 References that come with Bridle, in a style that the model has not seen, are decoded under four rules, on one thread:
 
     alone        model.decode on lists of words: no documents
-    ents, tags   bridle_tagger in nlp.pipe on documents that are there already
+    ents, tags   bridle_tagger in nlp.pipe on existing documents
     tokenizer    nlp.make_doc: what every pipeline of spaCy does first
     tagger       spaCy's own tagger, trained for a moment on the same labels, in nlp.pipe on such documents
 

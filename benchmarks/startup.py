@@ -1,10 +1,10 @@
-"""How long the command line takes to start: importing it, `bridle --help`, a command; and what the time goes into.
+"""Start-up time of the command line: importing it, `bridle --help`, a command; and what the time goes into.
 
     python benchmarks/startup.py [--runs 15]
 
 Each command runs in a process of its own, in turn with `python -c pass`, whose time is subtracted. Processor time is
 measured, and the least of all runs counts: other work on the machine should not. The modules are those that
-`python -X importtime` finds slowest by themselves.
+`python -X importtime` finds slowest, their own imports not counted.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def _used() -> float:
 
 
 def _slowest() -> list[tuple[int, str]]:
-    """Microseconds of each module by itself."""
+    """Microseconds of each module, its own imports not counted."""
     modules = []
     for line in _python("-X", "importtime", *COMMANDS["import bridle.cli"]).stderr.splitlines():
         own, _, rest = line.removeprefix("import time:").partition("|")

@@ -64,7 +64,7 @@ class Row:
 
     @property
     def ratio(self) -> float:
-        """How much more memory the long one takes."""
+        """Ratio of the memory of the long file to that of the short one."""
         return self.long.peak / self.short.peak
 
     @property
@@ -75,7 +75,7 @@ class Row:
 
 @dataclass
 class Results:
-    """What a run of this benchmark found out."""
+    """Results of a run of this benchmark."""
 
     rows: list[Row] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
@@ -158,7 +158,7 @@ def stopped(words: list[str], out: Path, whole: bytes) -> list[str]:
         "the last line that was kept is not whole": not kept.endswith(b"\n"),
         "what was kept is not how the output begins": not whole.startswith(kept),
         "the output is there, though it is not whole": out.exists(),
-        "nobody is told where the lines are": str(part) not in message,
+        "the message does not say where the lines are": str(part) not in message,
     }
     return [f"Ctrl-C: {text}" for text, is_so in wrong.items() if is_so]
 

@@ -1,10 +1,10 @@
-"""How far a sentence travels: functions, files and changes of file on the way of `bridle tag`, without and with rules.
+"""Trace of a sentence: functions, files and changes of file on the way of `bridle tag`, without and with rules.
 
     python benchmarks/trace.py [--list] [--json benchmarks/out/trace.json]
 
 It trains a toy model in a folder of its own and tags one sentence of three words in this process, with a profile hook
 that notes every call of a function of Bridle. Printed are the distinct functions that have a name (comprehensions and
-lambdas do not count), the files that they stand in, how often a call is in another file than the call before it, and
+lambdas do not count), the files that define them, how often a call is in another file than the call before it, and
 all calls. --list: the functions, file by file, in the order of their first call.
 """
 
@@ -49,7 +49,7 @@ class Trace:
         return by_file
 
     def figures(self) -> dict[str, int]:
-        """What is printed."""
+        """Return the figures to print."""
         files = [file for file, _ in self.calls]
         return {
             "functions": sum(map(len, self.by_file.values())),

@@ -7,9 +7,9 @@ frames. Three learners take turns, pass by pass, with the same features and the 
 
     perceptron      the structured perceptron, no rules
     ibt             inference-based training: the best labelling under the rules, all of a pass in one kernel
-    ibt in Python   the same, each sequence scored, decoded and learned from by itself, in a loop in Python
+    ibt in Python   the same, one sequence after the other, in a loop in Python
 
-Exit code 2: data are missing; 1: the two ways to train under rules did not learn the same weights, to the bit.
+Exit code 2: data are missing; 1: the two ways to train under rules did not learn exactly the same weights.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def timed(trainers: dict[str, Perceptron], passes: int) -> dict[str, list[float]
 
 
 def same(a: Perceptron, b: Perceptron) -> bool:
-    """Have they learned the same, to the bit?"""
+    """Compare two learners: True if their states are exactly equal."""
     first, second = a.state(), b.state()
     return all(np.array_equal(first[name], second[name]) for name in first)
 
@@ -123,7 +123,7 @@ def main() -> int:
         print(f"{name:14}{value:8.3f} s a pass, {value / middle['perceptron']:6.1f} times the plain perceptron's")
     most = middle["ibt in Python"] / middle["perceptron"]
     print(f"\nibt against the loop in Python: {ratio:.1f} times as fast; {most:.1f} times if rules cost nothing")
-    print("the same weights, to the bit" if equal else "WRONG  the two have learned different weights")
+    print("exactly the same weights" if equal else "WRONG  the two have learned different weights")
     chosen.json.parent.mkdir(parents=True, exist_ok=True)
     figures = {"where": place, "quick": chosen.quick, "seconds": seconds, "median": middle, "ratio": ratio}
     chosen.json.write_text(json.dumps({**figures, "same": equal}, indent=1) + "\n", encoding="utf-8")

@@ -61,7 +61,7 @@ def logits_of(count: int, m: int, rng: np.random.Generator) -> torch.Tensor:
 
 
 def outputs_of(pipe: ConstrainedPipeline, text: str, rng: np.random.Generator, **options: Any) -> list[dict[str, Any]]:
-    """What reaches the last step, with logits that are made up."""
+    """Return the input of the last step, with logits that are made up."""
     before = pipe._sanitize_parameters(**options)[0]
     m = len(pipe.labels)
     return [{**x, "logits": logits_of(x["input_ids"].shape[1], m, rng)} for x in pipe.preprocess(text, **before)]

@@ -1,4 +1,4 @@
-"""What a peer is given: the rules of a sequence as plain indices, and the edges of its trellis. NumPy only."""
+"""Input of a peer: the rules of a sequence as plain indices, and the edges of its trellis. NumPy only."""
 
 from __future__ import annotations
 

@@ -88,14 +88,14 @@ def row(what: str, data: Addresses, rules: Sequence[Rule | str]) -> list[list[st
 
 
 def compared(plain: list[list[str]], ruled: list[list[str]], gold: list[list[str]]) -> str:
-    """Which of the parses that rules changed were right before, and which are right now."""
+    """Count the parses that rules changed: right before, right now."""
     changed = [(a, b, y) for a, b, y in zip(plain, ruled, gold, strict=True) if a != b]
     better, worse = sum(b == y for _, b, y in changed), sum(a == y for a, _, y in changed)
     return f"{len(changed)} changed: {better} made right, {worse} made wrong"
 
 
 def where_it_raises(plain: list[list[str]], ruled: list[list[str]], gold: list[list[str]]) -> str:
-    """What rules give where there is no answer without them."""
+    """Describe the answers of rules for addresses that have no answer without them."""
     some = [(b, y) for a, b, y in zip(plain, ruled, gold, strict=True) if raises(a)]
     right = sum(a == b for guess, y in some for a, b in zip(guess, y, strict=True))
     return f"{len(some)} addresses get an answer, {right / sum(len(y) for _, y in some):.1%} of their tokens right"

@@ -50,7 +50,7 @@ def _form(value: float, unit: str) -> str:
 
 @dataclass
 class Table:
-    """What a run found out."""
+    """Results of a run."""
 
     title: str
     rows: list[Row] = field(default_factory=list)

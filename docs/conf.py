@@ -1,4 +1,4 @@
-"""How Sphinx builds these pages: Markdown by MyST, docstrings by numpydoc, the theme Furo, rules by the library."""
+"""Configuration of Sphinx: Markdown by MyST, docstrings by numpydoc, the theme Furo, rules by the library."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def _where(place: dict[str, Any]) -> str:
 
 
 def _key(row: dict[str, Any]) -> tuple[str, str]:
-    """What a row is about; which model of a peer was the fastest may differ."""
+    """Return the key of a row; which model of a peer was the fastest may differ."""
     what = row["what"]
     return row["section"], what.partition(" (")[0] if "fastest" in what else what
 
@@ -121,7 +121,7 @@ def _hard(run: dict[str, Any]) -> list[str]:
 
 
 def _share(solver: dict[str, Any] | None) -> str:
-    """How many were proved, and their mean time."""
+    """Format the number of proved optima, and their mean time."""
     if solver is None:
         return ""
     done = [s for s, proved in zip(solver["seconds"], solver["proved"], strict=True) if proved]

@@ -87,7 +87,7 @@ def description(kind: type) -> str:
 
 
 def known_by(kind: type[Format]) -> str:
-    """How Bridle recognises a file of this format."""
+    """Describe how Bridle recognises a file of this format."""
     signs = [f"by its suffix ({', '.join(f'`{suffix}`' for suffix in kind.suffixes)})"] if kind.suffixes else []
     if kind.looks_like.__func__ is not Format.looks_like.__func__:  # type: ignore[attr-defined]
         signs.append("by its first lines")

@@ -19,7 +19,7 @@ WAYS = {  # as the results call them: as the page does
 
 
 class Gain(NamedTuple):
-    """What a way of making rules gains on one data set, in points, and how probable that is by chance."""
+    """Gain of a way of making rules on one data set, in points, and how probable that is by chance."""
 
     points: float
     p: float

@@ -56,7 +56,7 @@ class Subject:
         return {name: arg.value for name, arg in passed if isinstance(arg, ast.Constant) and isinstance(arg.value, str)}
 
     def given(self, n: int) -> dict[str, Any]:
-        """What comes with a sequence of n tokens."""
+        """Return the values that come with a sequence of n tokens."""
         return {"tokens": TOKENS[:n], "verb": 1, "spot": 2, "phrases": [(0, 2)]}
 
 
@@ -131,7 +131,7 @@ def picture(subject: Subject) -> str:
 
 @dataclass(frozen=True)
 class Rows:
-    """What a rule adds to the integer program of a short sequence, in words."""
+    """Rows that a rule adds to the integer program of a short sequence, in words."""
 
     equation: str  # the general form; empty: a flow through the automaton
     lines: tuple[str, ...]
@@ -228,7 +228,7 @@ class Words:
         yield from (f"{name} = 0" for name, _ in self.gathered(closed))
 
     def prices(self) -> Iterator[str]:
-        """What columns cost."""
+        """Yield the penalties of columns."""
         costs = {c: float(price) for c, price in enumerate(self.program.price) if price}
         yield from (f"{name} costs {weight:g}" for name, weight in self.gathered(costs))
 
@@ -262,13 +262,13 @@ def shown_rows(subject: Subject) -> Iterator[str]:
 
 
 def meaning(subject: Subject) -> str:
-    """What the docstring of the function begins with, or that of the class, of the labels of the example."""
+    """Return the beginning of the docstring of the function or class, with the labels of the example."""
     text = inspect.getdoc(getattr(rules, subject.kind.name, type(subject.rule))) or ""
     return subject.kind.summary or _of_the_example(re.split(r"\n\n\w+\n---+\n", text)[0], subject)
 
 
 def definition(subject: Subject) -> str:
-    """What counts as a violation: what the docstring of the function says of the rule that it returns."""
+    """Return the definition of a violation, from the section Returns of the function's docstring."""
     text = inspect.getdoc(getattr(rules, subject.kind.name, None)) or ""
     said = re.search(r"\nReturns\n---+\nRule\n(.*?)(?:\n\n|\Z)", text, re.DOTALL)
     return _of_the_example(" ".join(said[1].split()), subject) if said else ""
@@ -287,7 +287,7 @@ def _of_the_example(text: str, subject: Subject) -> str:
 
 
 def absorbed(subject: Subject) -> str:
-    """What it costs an engine."""
+    """Describe the cost of a rule for an engine."""
     if CompiledRules(subject.labels, [subject.rule], Limits().native()).absorbed()[0]:
         return "Bridle folds this rule into the scores before decoding, so it costs no search."
     sets = tuple(names.resolve(subject.labels, {}) for names in subject.hard.names())

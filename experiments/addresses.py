@@ -73,9 +73,9 @@ def usaddress(run: Run, part: str) -> Fields:
 
 
 def usaddress_says(train: Fields, test: Fields) -> dict[str, list[list[str]]]:
-    """What usaddress says of these tokens: its own model, and CRFsuite with its features on the same training data.
+    """Return labels by usaddress: its own model, and CRFsuite with its features on the same training data.
 
-    Nothing if it is not installed.
+    The result is empty if it is not installed.
     """
     try:
         import usaddress as peer

@@ -1,4 +1,4 @@
-"""What a recipe is: one experiment of a paper on real data, put together from public names of the library."""
+"""Recipes: a recipe is one experiment of a paper on real data, put together from public names of the library."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """How an experiment is run."""
+    """Settings of a run of an experiment."""
 
     data: Path
     quick: bool = False

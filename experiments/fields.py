@@ -1,4 +1,4 @@
-"""What the recipes about fields of references and addresses share: Fersini et al. (2012), section 4.
+"""Code that the recipes about fields of references and addresses share: Fersini et al. (2012), section 4.
 
 A CRF and rules of five kinds are learned from the same sequences. Plain Viterbi is compared with
 
@@ -113,7 +113,7 @@ def figures(gold: Sequence[Sequence[str]], guessed: Sequence[Sequence[str]], nam
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """How models and rules are learned."""
+    """Settings for learning models and rules."""
 
     features: str | Sequence[str] = "fields"
     sets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # name of a set of rules -> RelationalRules(**)
@@ -159,7 +159,7 @@ class Taught:
         return [decoding.labels for decoding in decodings], seconds, mean(decoding.optimal for decoding in decodings)
 
     def broken(self, data: Fields, rules: Sequence[Rule], labellings: Sequence[Sequence[str]]) -> list[bool]:
-        """Which labellings break a rule; nothing is said of those with labels that the rules cannot know."""
+        """Mark the labellings that break a rule, except those with labels that the rules cannot know."""
         known = set(self.names())
         return [
             known.issuperset(y) and any(not rule.holds(y, self.model.labels_, {"tokens": x["word"]}) for rule in rules)
@@ -173,7 +173,7 @@ def scaled(rules: Sequence[Rule], factor: float) -> list[Rule]:
 
 
 def hardened(rules: Sequence[Rule]) -> list[Rule]:
-    """The same rules without penalties."""
+    """Return the rules without penalties."""
     return [rule.rule if isinstance(rule, Soft) else rule for rule in rules]
 
 
@@ -286,7 +286,7 @@ def peers_of(taught: Taught, train: Fields, test: Fields, features: str | Sequen
 
 
 def crfsuite(train: Fields, test: Fields, features: str | Sequence[str]) -> list[list[str]] | None:
-    """What CRFsuite says with the same features and the same L2; None if it is not installed."""
+    """Label with CRFsuite, with the same features and the same L2; None if it is not installed."""
     built = features_of(features)
 
     def strings(encoded: Encoded) -> list[list[list[str]]]:
@@ -298,7 +298,7 @@ def crfsuite(train: Fields, test: Fields, features: str | Sequence[str]) -> list
 
 
 def crfsuite_on(train: Sequence[Any], y: Sequence[Sequence[str]], test: Sequence[Any]) -> list[list[str]] | None:
-    """The same for features in one of the forms that CRFsuite takes."""
+    """Label with CRFsuite, given features in one of the forms that it takes."""
     try:
         import pycrfsuite
     except ImportError:

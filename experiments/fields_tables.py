@@ -81,7 +81,7 @@ def _analysis(unseen: Sequence[str], tally: Tally, paper: Paper) -> str:
 
 
 def ways_table(title: str, tally: Tally) -> Table:
-    """The same rules used in four ways, and what they are worth on gold."""
+    """Compare four ways to use the same rules, and what they are worth on gold."""
     columns = (
         "rules",
         "gold breaks one, %",

@@ -47,7 +47,7 @@ class Trials:
     sizes: tuple[int, int] = (0, 0)
 
     def add(self, way: str, scores: SequenceScores) -> None:
-        """What came out of one split."""
+        """Add the scores of one split."""
         self.exact.setdefault(way, []).append(scores.exact)
         self.shares.setdefault(way, []).append(scores.to_dict())
 
@@ -196,7 +196,7 @@ def _told(gain: Comparison) -> str:
 
 
 def _chosen(result: dict[str, Trials]) -> Table:
-    """How many rules, and did cross-fitting foresee what happened?"""
+    """Compare the number of rules, and the gain that cross-fitting foresaw with the gain on test data."""
     columns = (
         "rules by counts",
         "rules kept",

@@ -1,4 +1,4 @@
-"""How fast the taggers of the recipe `pos` are, and where the time goes."""
+"""Speed of the taggers of the recipe `pos`, and where the time goes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Measured:
 
     @property
     def search(self) -> float:
-        """What is left: scores, beam search and lists of labels."""
+        """Seconds of the rest: scores, beam search and lists of labels."""
         return max(self.whole - self.lookup - self.rules - self.encode, 1e-9)
 
 

@@ -28,7 +28,7 @@ ROUNDS = 5  # of training with the lattice, and of the weights of word counts
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """How good a segmentation is."""
+    """Scores of a segmentation."""
 
     precision: float
     recall: float
@@ -66,7 +66,7 @@ class Judge:
         return Found(precision, recall, 2 * correct / max(n_guessed + n_gold, 1), hit / max(new, 1))
 
     def labels(self, labels: Sequence[Sequence[str]]) -> Found:
-        """The same of BMES labels, well formed or not."""
+        """Score BMES labels, well formed or not."""
         spans = []
         for tags in labels:
             cuts = [k for k in range(1, len(tags)) if tags[k] in "BS" or tags[k - 1] in "ES"]

@@ -102,7 +102,7 @@ def _measured(lattices: Lattices, sample: Sequence[Sequence[int]], f1: Callable[
 
 
 def _timed(work: Callable[[Lattices], T], lattices: Lattices, times: int) -> tuple[T, float]:
-    """What it gives, and its seconds of processor time in one thread; the best of so many times."""
+    """Return the result, and the seconds of processor time in one thread: the best of so many times."""
     best = float("inf")
     for _ in range(times):
         begun = time.process_time()
@@ -117,7 +117,7 @@ def _ilp(lattices: Lattices) -> list[float]:
 
 
 def _presolved(lattices: Lattices) -> list[float]:
-    """The same with the presolve that HiGHS does unless told not to."""
+    """Solve with the presolve that HiGHS does by default."""
     n, offsets = np.array([x.n for x in lattices], dtype=np.int32), np.cumsum([0, *map(len, lattices)])
     spans = np.concatenate([np.zeros((0, 2), np.int32), *(x.spans for x in lattices)])
     scores = np.concatenate([np.zeros(0), *(x.scores for x in lattices)])
@@ -152,7 +152,7 @@ def _row(result: dict[str, Measured], kind: str, solver: str, n_characters: int)
 
 
 def _why(result: dict[str, Measured], sample: Sequence[Sequence[int]]) -> str:
-    """What the ratio depends on: the size of a sentence, and how well the raw program is solved."""
+    """Explain the ratio: the size of a sentence, and how well the raw program is solved."""
     raw, small = result[RAW].seconds, result[RULES].seconds
     text = []
     for name, part, a, b in zip(("at most", "more than"), sample, raw[OURS], small[OURS], strict=True):

@@ -68,7 +68,7 @@ class Trained:
         return 100 * self.counts[step].f1
 
     def lift(self, step: int) -> float:
-        """What the last rule of these adds."""
+        """Return the gain of the last of these rules."""
         return self.f1(step) - self.f1(step - 1)
 
 
@@ -328,7 +328,7 @@ def _curve_table(curve: Curve, full: int, alone: float) -> Table:
 
 
 def _evidence_table(result: dict[str, Trained], gold: Part) -> Table:
-    """What each rule changes, and whether gold obeys it."""
+    """Tabulate what each rule changes, and whether gold obeys it."""
     labels = Labels([OUTSIDE, *ROLES], scheme="IO")
     broken = (violations(five_rules(ROLES), gold.y, labels, gold.given) > 0).mean(axis=0)
     rows = []

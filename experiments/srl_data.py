@@ -314,7 +314,7 @@ class Part:
 
     @classmethod
     def of(cls, some: Sequence[Proposition]) -> Part:
-        """All of these."""
+        """Collect propositions."""
         return cls([item.x for item in some], [item.y for item in some], [item.given for item in some])
 
     @property
@@ -323,7 +323,7 @@ class Part:
         return sorted({label for y in self.y for label in y} - {OUTSIDE})
 
     def knowing(self, roles: Sequence[str]) -> Part:
-        """The same for a model that knows only these roles: frames may not name others."""
+        """Return the part for a model that knows only these roles: frames may not name others."""
         known = {OUTSIDE, *roles}
         given = [{**its, "frame": [name for name in its["frame"] if name in known]} for its in self.given]
         return replace(self, given=given)

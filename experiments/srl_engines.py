@@ -44,7 +44,7 @@ def sized(ours: float, paper: float, *, slack: float = 0.0) -> bool:
 
 
 def ten_rules(roles: Sequence[str]) -> dict[str, Rule]:
-    """The same rules as Roth & Yih's, each label's duplicates separately."""
+    """Return Roth & Yih's rules, each label's duplicates separately."""
     return {
         **{f"NO DUPLICATE {role}": r.no_duplicates(role) for role in roles},
         CANDIDATES: r.same_label(r.given("candidates")),
@@ -92,7 +92,7 @@ def _softened(rules: dict[str, Rule], model: Tagger, seen: Part, run: Run) -> li
 
 
 class _Race:
-    """The same lattices and rules, through all engines."""
+    """A comparison of all engines on the same lattices and rules."""
 
     def __init__(self, run: Run, model: Tagger, rules: dict[str, Rule], unseen: Part) -> None:
         self.run, self.model, self.rules, self.unseen = run, model, rules, unseen
@@ -130,7 +130,7 @@ class _Race:
         self.seconds[name] = min(took) / max(len(lattices), 1)
 
     def soft(self, rules: list[Rule], temperature: float) -> None:
-        """The same with soft rules, on scores as they are and on scores that are divided by a temperature."""
+        """Compare with soft rules, on scores as they are and on scores that are divided by a temperature."""
         self.temperature = temperature
         self.soft_labels = []
         item = [
@@ -353,7 +353,7 @@ def _near(ours: float, paper: float) -> bool:
 
 
 def _temperature(model: Tagger, dev: Part) -> float:
-    """What to divide log-probabilities by, so that the labels of the development set are most probable."""
+    """Find the divisor of log-probabilities that makes the labels of the development set most probable."""
     unary = model.lattices(dev.X).unary.astype(float)
     names = {name: k for k, name in enumerate(model.labels_.names)}
     gold = np.array([names.get(label, -1) for y in dev.y for label in y])

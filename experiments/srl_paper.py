@@ -1,4 +1,4 @@
-"""What Tromble & Eisner (2006) print in tables 1 to 5, under the names that the paper gives its rules."""
+"""Tables 1 to 5 of Tromble & Eisner (2006), under the names that the paper gives its rules."""
 
 CANDIDATES, AT_LEAST, VERB, DISALLOW = (
     "ARGUMENT CANDIDATES",

@@ -45,7 +45,7 @@ class Case:
     def expected(
         self, w: Floats, pair: Floats | None, parts: list[tuple[int, int]], single: bool = False
     ) -> tuple[float, Floats, Floats | None]:
-        """What the kernel says of some sequences: log Z, and the counts of weights and label bigrams."""
+        """Return log Z of some sequences, and the counts of weights and label bigrams, by the kernel."""
         weights = np.zeros(self.bundles.n_slots, dtype=np.float32 if single else np.float64)
         weights[: len(w)] = w
         self.bundles.extend(weights, 0, len(self.bundles))
@@ -137,7 +137,7 @@ def _layout(rng: Generator, encoded: Encoded, y: npt.NDArray[np.int32], m: int, 
 
 
 def random_task(case: Case, rng: Generator) -> Task:
-    """The same examples to learn from, with or without label bigrams."""
+    """Return the examples as a task to learn from, with or without label bigrams."""
     m, pairs = case.layout.m, str(rng.choice(["seen", "all"]))
     return Task.of(case.encoded, case.y, (7, m), pairs, bigram=bool(rng.random() < 0.7))
 

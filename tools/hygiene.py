@@ -11,7 +11,7 @@ MARKS = ("<<<<<<< ", ">>>>>>> ")
 
 
 def faults(path: Path) -> list[str]:
-    """What is wrong with a file, one line each."""
+    """List what is wrong with a file, one line each."""
     data = path.read_bytes()
     lines = [f"{path}: {len(data):,} bytes, at most {MOST_BYTES:,}"] if len(data) > MOST_BYTES else []
     if b"\r\n" in data:

@@ -1,4 +1,4 @@
-"""Write the files of requirements/ anew from pyproject.toml: `make pins`.
+"""Write the files of requirements/ again from pyproject.toml: `make pins`.
 
 constraints.txt has a version of every package that a build, a test, a check or the documentation needs, for all
 supported versions of Python and all platforms; oldest.txt has the oldest that pyproject.toml allows. integrations.txt,
@@ -33,7 +33,7 @@ FILES = {  # extras, options of uv
 
 
 def requirements(settings: dict[str, dict[str, object]], chosen: list[str] | None) -> list[str]:
-    """What pyproject.toml asks for with some extras; None: all but those that Bridle plugs into."""
+    """List the requirements in pyproject.toml with some extras; None: all but those that Bridle plugs into."""
     project = settings["project"]
     extras: dict[str, list[str]] = project["optional-dependencies"]  # type: ignore[assignment]
     wanted = [*settings["build-system"]["requires"], *project["dependencies"]]  # type: ignore[misc]
@@ -52,7 +52,7 @@ def pin_hooks() -> None:
 
 
 def main() -> None:
-    """Resolve all files; `uv` stands beside the Python that runs this."""
+    """Resolve all files; `uv` is in the folder of the Python that runs this."""
     with (ROOT / "pyproject.toml").open("rb") as file:
         settings = tomllib.load(file)
     for name, (extras, options) in FILES.items():

@@ -15,7 +15,7 @@ TAKEN = {"bridle", "bridle-ai"}  # names on PyPI that belong to other projects
 
 
 def missing() -> list[str]:
-    """What must be done before a release, one line each."""
+    """List what must be done before a release, one line each."""
     with (ROOT / "pyproject.toml").open("rb") as file:
         project = tomllib.load(file)["project"]
     version, tag, tasks = project["version"], os.environ.get("GITHUB_REF_NAME", ""), []

@@ -63,7 +63,7 @@ class Python:
 
 
 def asked(path: str | Path) -> Python | None:
-    """What an interpreter says of itself; None if it does not run, or is none of those that Bridle supports."""
+    """Ask an interpreter for its version; None if it does not run, or is none of those that Bridle supports."""
     try:
         done = subprocess.run([path, "-c", ASK], capture_output=True, text=True, timeout=60)
         name, version, free, platform = json.loads(done.stdout)

@@ -13,7 +13,7 @@
 namespace bridle {
 
 // Values by Python keys; those used lately are kept. There are two generations: what is asked for is, or goes, into the young
-// one. When that is full it becomes the old one, and what was old is dropped. Who uses it sees to it that nobody else does.
+// one. When that is full it becomes the old one, and what was old is dropped. Only one caller may use it at a time.
 class RecentCache {
   public:
     explicit RecentCache(size_t most) : most_(most) {}

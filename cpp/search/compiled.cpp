@@ -139,7 +139,7 @@ void Binder::narrow(int64_t t, const std::vector<uint64_t>& bits) {
     for (int w = 0; w < bound_.words; ++w) bound_.allowed[t * bound_.words + w] &= bits[w];
 }
 
-// A token (counted over the batch) stands at place k of a rule.
+// Marks a token (counted over the batch) as being at place k of a rule.
 void Binder::mark(size_t d, size_t k, int64_t b, int64_t t) {
     const DependentRule& rule = dependent_.rules[d];
     Binding& binding = bindings_[d];
@@ -265,7 +265,7 @@ void Binder::choose_by_marks(size_t d) {
     }
 }
 
-// ---- rules that can be left out of every search: masks, or one hard rule that stays, see to it that they are never violated ----
+// ---- rules that can be left out of every search: masks, or one hard rule that stays, keep them from being violated ----
 
 namespace {
 

@@ -1,7 +1,7 @@
 // The rules of a decoder, compiled once, and how those that depend on the sequence are bound to a batch.
 //   B sequences (b), N tokens in all (t), n of one sequence    dependent rules (d), each with places (k)    conditions (c)
 //
-// A place stands for the positions that a rule speaks of: those of a value that comes with the sequence, always the same ones,
+// A place stands for the positions that a rule is about: those of a value that comes with the sequence, always the same ones,
 // or those where conditions on tokens hold: `here` at t, `after` at t - 1 and `before` at t + 1.
 #pragma once
 

@@ -183,7 +183,7 @@ class LayeredSearch {
     const int n_, m_;
     size_t G_ = 0, nodes_ = 0;
     std::vector<Layer> layers_;  // (n)
-    Front before_, here_;        // of the layer before, and of the one that is filled
+    Front before_, here_;        // of the layer before, and of the layer being filled
     std::vector<Candidate> candidates_;
     std::vector<int32_t> slots_;      // nodes of the layer by their hash; -1: none
     std::vector<double> step_, row_;  // (m, m) of the step to t, (m)

@@ -104,7 +104,7 @@ Answer without_rules(const Sequence& s, Control& control, Search& search) {
 }
 
 // Scores are checked when they come, but a batch borrows them: what was written into them since (NaN, +inf) must not pass for
-// a labelling. It passes for an infeasible sequence, and whoever asks why is told which score is none.
+// a labelling. It passes for an infeasible sequence, and the explanation names the bad score.
 bool is_sound(const Answer& answer, int m) {
     return answer.score < kInf &&
            std::all_of(answer.path.begin(), answer.path.end(), [m](int32_t y) { return y >= 0 && y < m; });
@@ -275,7 +275,7 @@ Answer run_two_stage(const Sequence& s, const Options& options, Control& control
     std::erase_if(hard.automata, [](const BoundAutomaton& p) { return p.mode != Mode::hard; });
     Counters stage_one;
     Answer first = search.best(hard, limits_of(options), control, stage_one);
-    first.violations.clear();  // they speak of the hard automata only
+    first.violations.clear();  // they are about the hard automata only
     if (!(first.score > -kInf) || hard.automata.size() == s.automata.size()) return first;
     Verdict verdict;
     judge(s, first.path.data(), verdict);

@@ -79,7 +79,7 @@ class Index {
     std::vector<int32_t> direct_, slots_;  // slots_: open addressing, -1: free
 };
 
-// Labels that no automaton tells apart: the number of their class (m), and one label of each class in `one`.
+// Classes of labels that no automaton distinguishes: the class of each label (m), and one label of each class in `labels`.
 std::vector<int32_t> classes_of(const AutomatonSet& set, int m, std::vector<int32_t>& labels) {
     std::vector<int32_t> joint(m, 0);
     std::vector<std::pair<uint64_t, int32_t>> order(m);

@@ -62,7 +62,7 @@ struct SearchLimits {
     int max_group_states = 128;     // of the product automaton of a group
     int64_t decompose_after = 500;  // expansions before rules are decomposed into groups
     int64_t glance = 200;           // expansions of a search over all rules at once
-    double gap = 0;                 // scores that are no further apart need not be told apart
+    double gap = 0;                 // scores within this distance count as equal
 };
 
 struct Counters {
@@ -87,7 +87,7 @@ struct Scratch {
     Fold fold;                   // caches product automata
     std::vector<double> best_H;  // (n, Q, width)
 
-    // Written anew before each use.
+    // Overwritten before each use.
     Viterbi viterbi;
     MaskedTrellis masked;  // caches tables of masked transitions
     AdjustedSteps adjusted;
@@ -112,8 +112,8 @@ class Instance {
 
     // How many expansions are left; negative: no limit.
     int64_t expansions_left() const;
-    // Scores that are no further above this one than rounding can bring equal scores apart, or than nobody asks for, need not
-    // be told apart from it. The trellis must be loaded.
+    // How far above this score another one may be and still count as equal: by rounding, or by the gap that the caller
+    // accepts. The trellis must be loaded.
     double tolerance(double score);
 
   private:

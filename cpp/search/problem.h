@@ -30,7 +30,7 @@ struct CountingAutomaton {
     std::vector<uint8_t>
         edges;                  // (classes + 1, classes)  does class j count just after class i? last row: at the start
     std::vector<int32_t> room;  // (states)    what is left of the limit (sense -1: minus what lacks)
-    // If the state is always that of the last label, the automaton is local: it speaks of neighbours and single tokens only.
+    // If the state is always that of the last label, the automaton is local: it is about neighbours and single tokens only.
     std::vector<int32_t> after_class;  // (classes)  the state after a label; empty: not local
     int64_t serial = next_serial();
 

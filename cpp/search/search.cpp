@@ -323,7 +323,7 @@ Answer Search::best(const Sequence& s, const SearchLimits& limits, Control& cont
             PricedSequence priced(s, false, control);
             const int32_t* begin = incumbent.exists() ? incumbent.path.data() : known;
             answer = best(priced.at(0, control), limits, control, counters, begin);
-            answer.violations.clear();  // they speak of the automata that are left
+            answer.violations.clear();  // they are about the automata that are left
         });
         return looked ? answer : stopped(std::move(incumbent));
     }

@@ -5,13 +5,13 @@
 //
 // Scores may be huge (people mask padding with the least float), so only differences are ever added: each row of unary
 // scores has its largest subtracted, the transition scores theirs, and each row of A and B its own. Then all terms are <= 0,
-// and those that matter to a sum are no further below 0 than the largest of them: what rounding can do to log Z is
+// and those that matter to a sum are at most as far below 0 as the largest of them: what rounding can do to log Z is
 // kUlps * sum over t of |largest term at t|, which is returned as `error`. log Z is relative to
 //   sum over t of  max over y of unary[t][y]  +  sum over t of  max over i, j of pairwise[i][j]
 // of the scores as they came, without masks, which is the same for every choice of rules.
 //
-// A segment y[a] .. y[e-1] needs no sum of its own: V[q], the sum over all ways to reach state q with these labels at its end,
-// comes from row a-1 of A, and what may follow from row e of B, each without the labels that would make it another segment.
+// A segment y[a] .. y[e-1] needs no sum of its own. V[q], the sum over all ways to reach state q with these labels at its end,
+// comes from row a-1 of A, and what may follow from row e of B. Both leave out labels that would make it another segment.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -248,7 +248,7 @@ class Sums {
         }
     }
 
-    // The sum over all labellings that go on from V after the segment, whose end B stands at.
+    // The sum over all labellings that go on from V after the segment; B is at its end.
     double onwards(const SegmentSums& x, int k) {
         const int t = x.end[k], i = x.ids[t - 1];
         if (t < n_) rows_.read(t);

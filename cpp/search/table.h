@@ -49,7 +49,7 @@ class Table {
         return view_.flat ? view_.rows : rows_.get() + size_t(i) * view_.width;
     }
     const TableView& view() const { return view_; }
-    int64_t serial() const { return serial_; }  // another one whenever it is made anew
+    int64_t serial() const { return serial_; }  // another one whenever it is made again
 
   private:
     enum class From : uint8_t {

@@ -1,7 +1,7 @@
 // The inner loops, one table of them per tier; `kernels()` is the table of the tier in use.
 //
 // Every kernel is written once (the .inl files beside this one) and compiled for each tier. Arrays are plain pointers; rows
-// of scores have `width` numbers, a whole number of vectors, the padding being -inf (weights: 0).
+// of scores have `width` numbers, a multiple of the vector length, the padding being -inf (weights: 0).
 //   n positions (t)    m labels (i, then j)    Q states of a fold (q)    N tokens    A attributes    W weights
 #pragma once
 

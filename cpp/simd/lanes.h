@@ -24,7 +24,7 @@
 
 namespace bridle {
 
-// Adding it rounds to a whole number, which then stands in the low bits.
+// Adding it rounds to an integer, which the low bits then hold.
 constexpr double kRoundDouble = 6755399441055744.0;  // 1.5 * 2^52
 constexpr float kRoundFloat = 12582912.0f;           // 1.5 * 2^23
 

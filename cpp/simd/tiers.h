@@ -6,7 +6,7 @@
 
 namespace bridle {
 
-// Chooses the best tier, or the one that is named. Throws std::runtime_error, with the likely cause, if there is none such.
+// Chooses the best tier, or the tier with this name. Throws std::runtime_error, with the likely cause, if there is none such.
 void choose_tier(const char* name);
 
 std::vector<std::string> tiers_here();  // that this processor has, the best last

@@ -425,7 +425,7 @@ class NestedGraph : public SpanGraph {
 
     const int32_t* extents_ = nullptr;  // (A, 2)
     std::vector<Arc> order_;            // spans, by end
-    std::vector<int32_t> slot_;         // (A)  the number of an arc in order_, -1: it is no span
+    std::vector<int32_t> slot_;         // (A)  the number of an arc in order_, -1: not a span
     std::vector<Start> starts_;
     double pairs_ = 0;             // products of one round
     std::vector<int32_t> places_;  // of the row at hand: its start, and where spans end

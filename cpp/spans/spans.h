@@ -6,7 +6,7 @@
 //
 //   n characters, boundaries 0 .. n (b, then e)     A arcs (a): possible words, each with one label (y)     Q states (q)
 //
-// The arcs stand in the place of the tokens of a Problem: its unary scores are (N), one per arc, and marks are per arc.
+// The arcs take the place of the tokens of a Problem: its unary scores are (N), one per arc, and marks are per arc.
 // An automaton that reads a path looks up the mark of the arc, so automata, sets and folds serve as they are.
 #pragma once
 

@@ -87,7 +87,7 @@ int64_t Attributes::run(const Columns& columns, const uint8_t* wanted, int64_t* 
         }
         int64_t row = first;
         for (int c = 0; c < count; ++c) {
-            while (row < at[c]) indptr[++row] = written;  // tokens that were passed over
+            while (row < at[c]) indptr[++row] = written;  // tokens that were skipped
             for (size_t k = 0; k < K; ++k) {
                 const int32_t number = numbers[k * kBlock + size_t(c)];
                 attrs[written] = number;

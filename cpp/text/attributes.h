@@ -76,8 +76,8 @@ class Attributes {
     Attributes(std::vector<std::vector<Place>> templates, std::vector<int64_t> sizes);
 
     // Numbers of the attributes of all tokens into attrs (at most N * K), row by row; indptr (N + 1).
-    // The first form makes new numbers, the second leaves unknown attributes out. wanted (N): tokens with 0 are passed over; null:
-    // none is.
+    // The first form makes new numbers, the second leaves unknown attributes out. wanted (N): tokens with 0 are skipped; null: none
+    // is.
     int64_t fit(const Columns& columns, const uint8_t* wanted, int64_t* indptr, int32_t* attrs);
     int64_t encode(const Columns& columns, const uint8_t* wanted, int64_t* indptr, int32_t* attrs) const;
 

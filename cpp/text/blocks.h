@@ -1,6 +1,6 @@
 // Text with one token per line <-> columns of strings, where nothing about the text is unusual.
 //
-// What is: a line with another number of columns, an empty label, bytes that are no text, a line that could be a comment or
+// What is: a line with another number of columns, an empty label, bytes that are not text, a line that could be a comment or
 // a token. The caller reads such a sequence itself, and says what is wrong with it if something is.
 #pragma once
 
@@ -123,8 +123,8 @@ int64_t write_conll(const std::vector<StringLists>& columns, const StringLists* 
 
 // Lines of JSON objects <-> columns of strings, where nothing about a line is unusual.
 //
-// What is: a key that was not announced or comes twice, a value that has another type than its key asks for, columns of different
-// lengths, numbers that only Python reads (NaN), half a surrogate pair, deep nesting, and whatever is not JSON. The caller reads
+// Unusual are: a key that was not announced or comes twice, a value of another type than its key asks for, columns of different
+// lengths, numbers that only Python reads (NaN), half a surrogate pair, deep nesting. So is whatever is not JSON. The caller reads
 // such a line itself, and says what is wrong with it if something is.
 
 // A column of strings or lists, some of which may be missing.

@@ -148,7 +148,7 @@ ConllReader::Stop ConllReader::read(std::string_view text, size_t& at, size_t& e
         int64_t n = before;
         int64_t passed = 0;
         bool begun = false, is_odd = false;  // has a token come?
-        bool top = true;                     // are only comments and the like above, since the last empty line?
+        bool top = true;                     // are there only comment lines above, since the last empty line?
         size_t p = at, place = at;           // place: of the first token
         std::string_view line;
         const auto back = [&](Stop stop) {

@@ -48,7 +48,7 @@ class Phrases {
         uint32_t inner : 1;   // does a phrase go on?
     };
     size_t slot_of(int32_t node, int32_t word) const;  // where the edge is, or would go
-    Edge& edge(int32_t node, int32_t word);            // made if need be
+    Edge& edge(int32_t node, int32_t word);            // made if needed
 
     Strings words_;
     std::vector<Edge> edges_;       // open addressing, at most two thirds full

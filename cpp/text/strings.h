@@ -1,4 +1,4 @@
-// Interning: strings <-> whole numbers, in the order of first appearance.
+// Interning: strings <-> integers, in the order of first appearance.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ class Strings {
 
     Strings() : slots_(64, Slot{0, kUnknown}) {}
 
-    int32_t add(std::string_view text);         // its number, a new one if need be
+    int32_t add(std::string_view text);         // its number, a new one if needed
     int32_t find(std::string_view text) const;  // its number or kUnknown
     int32_t size() const { return int32_t(ends_.size()); }
     std::string_view at(int32_t number) const;

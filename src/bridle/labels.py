@@ -325,7 +325,7 @@ class Labels:
 
     @cached_property
     def span_labels(self) -> Labels:
-        """The same labels, such that the outside label is never a segment, even without a scheme."""
+        """Labels such that the outside label is never a segment, even without a scheme."""
         return self if self.scheme is not None else Labels(self.names, "IO", outside=self.outside)
 
     @cached_property

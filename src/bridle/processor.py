@@ -1,4 +1,4 @@
-"""Which vector instructions the kernels use."""
+"""Vector instructions that the kernels use."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ LENGTHS = [2, 0, None, 1]
 
 
 def lengths(table: Any) -> Any:
-    """What a function of tables does: it adds columns, and drops the id and an old status."""
+    """Add columns, and drop the id and an old status, like a function of tables."""
     built = [pa.array(LENGTHS[: len(table)], pa.int64()), pa.array(["fine"] * len(table), pa.string())]
     kept = [field for field in table.schema if field.name not in ("id", "status")]
     schema = pa.schema([*kept, pa.field("n", pa.int64()), pa.field("status", pa.string())])
@@ -41,7 +41,7 @@ class Stream:
 
 
 class Whole:
-    """The same, in one piece."""
+    """Something that only speaks Arrow, as a single array."""
 
     def __init__(self, data: Any) -> None:
         self._data = data

@@ -114,7 +114,7 @@ def _find(name: str) -> frozenset[int]:
 
 
 def random_expression(rng: Generator, depth: int) -> tuple[str, str]:
-    """The same expression for Bridle and for `re`."""
+    """Return an expression for Bridle, and the same one for `re`."""
     kind = int(rng.integers(6)) if depth else int(rng.integers(2))
     some = sorted({NAMES[int(rng.integers(3))] for _ in range(int(rng.integers(1, 4)))})
     if kind == 0:

@@ -147,7 +147,7 @@ def test_reproduce_without_a_clone_says_what_to_do(run: Cli, tmp_path: Path, mon
 
 @pytest.fixture
 def completed(run: Cli) -> Callable[..., set[str]]:
-    """What a shell offers after some words."""
+    """Return a function that lists what a shell offers after some words."""
 
     def complete(*words: str) -> set[str]:
         env = {"_BRIDLE_COMPLETE": "complete_bash", "COMP_WORDS": " ".join(words), "COMP_CWORD": str(len(words) - 1)}

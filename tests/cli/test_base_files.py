@@ -73,7 +73,7 @@ def test_what_is_there_is_not_written_over(run: Cli, folder: Path, line: str, fl
     ],
 )
 def test_what_may_be_written_over(run: Cli, folder: Path, line: str) -> None:
-    """A model by its successor, a checkpoint by the next one, an empty file; a set of features is no file."""
+    """A model by its successor, a checkpoint by the next one, an empty file; a set of features is not a file."""
     (folder / "empty").touch()
     assert run(*line.split()).exit_code == 0
 

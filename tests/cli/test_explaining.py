@@ -283,7 +283,7 @@ def test_a_data_set_without_rules(explain: Cli, folder: Path) -> None:
 
 
 def test_many_are_not_read_for_a_picture_of_one(explain: Cli, folder: Path, tmp_path: Path) -> None:
-    """The third line is no sequence, but two are enough to know."""
+    """The third line is not a sequence, but two are enough to know."""
     lines = (folder / "scores.jsonl").read_text().splitlines()[:2]
     (tmp_path / "s.jsonl").write_text("\n".join([*lines * 3000, "broken"]))
     result = explain("--scores", tmp_path / "s.jsonl", "--svg", tmp_path / "a.svg")

@@ -47,7 +47,7 @@ def folder(run: Cli, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def in_a_terminal(run: Cli, folder: Path, *words: object) -> str:
-    """What somebody sees who calls it: stdout and stderr on a pseudo-terminal without colours."""
+    """Return stdout and stderr of a command on a pseudo-terminal without colours."""
     ours, its = pty.openpty()
     env = {"TERM": "dumb", "NO_COLOR": "1", "COLUMNS": "160"}
     with run.start(*words, cwd=folder, env=env, stdin=subprocess.DEVNULL, stdout=its, stderr=its):

@@ -77,7 +77,7 @@ def test_the_output_is_as_the_input(run: Cli, folder: Path) -> None:
 
 
 def test_columns_are_found_by_their_names(run: Cli, folder: Path, tmp_path: Path) -> None:
-    """The tokens are called `token` in one, `tokens` in the other; `pos` must be there."""
+    """The tokens are called `token` in one, `tokens` in the other; `pos` is required."""
     wanted = run.stdout("tag", folder / "pos-conll", folder / "pos.conll", "--to", "slashed")
     assert run.stdout("tag", folder / "pos-conll", folder / "pos.jsonl", "--to", "slashed") == wanted
     result = run("tag", folder / "pos-jsonl", folder / "pos.conll")

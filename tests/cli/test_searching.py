@@ -1,4 +1,4 @@
-"""`bridle train --cv` and `--search`: what is told, what is trained, what is refused."""
+"""`bridle train --cv` and `--search`: what is printed, what is trained, what is refused."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from commands import Cli
 
 
 class Started(dict[str, Any]):
-    """What a server would have been started with."""
+    """Arguments that a server would have been started with."""
 
 
 @pytest.fixture

@@ -99,7 +99,7 @@ def test_bars_stay_out_of_pipes(
 
 
 def test_the_bar_ends_where_the_file_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It moves once in a thousand sequences."""
+    """The bar moves once in a thousand sequences."""
 
     class Source:
         total: int | None = 10
@@ -122,7 +122,7 @@ def test_the_bar_ends_where_the_file_ends(monkeypatch: pytest.MonkeyPatch) -> No
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no full disk to write to")
 def test_readers_that_go_away_and_full_disks(run: Cli, folder: Path) -> None:
-    """What prints by Typer and what prints by Rich; processes of their own, at once."""
+    """Neither Typer nor Rich prints a stack trace; processes of their own, at once."""
     end, other = os.pipe()
     os.close(end)  # nobody reads
     with Path("/dev/full").open("wb") as full:

@@ -70,7 +70,7 @@ def test_a_text_without_annotations_is_not_labelled(tmp_path: Path) -> None:
 
 
 def test_a_text_that_is_there_stays(tmp_path: Path) -> None:
-    """What a model finds is written with the offsets of the text beside it, blank lines and all."""
+    """Entities of a model are written with the offsets of the text beside it, blank lines and all."""
     text = "\nTitle 😀\n\n  Ann left.\nAnn left.\n"
     path = pair(tmp_path, text, None)
     lines = [Example({"word": ["Ann", "left", "."]}, ["B-PER", "O", "O"], text="Ann left.", starts=[0, 4, 8])] * 2

@@ -38,7 +38,7 @@ def arrow(path: Path, rows: pa.Table) -> Path:
 
 
 def folder(place: Path, splits: dict[str, int]) -> Path:
-    """What `save_to_disk` writes: for each split, so many files."""
+    """Write a folder like `save_to_disk`: for each split, so many files."""
     place.mkdir()
     (place / "dataset_dict.json").write_text(json.dumps({"splits": list(splits)}))
     for name, count in splits.items():

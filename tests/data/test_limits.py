@@ -204,7 +204,7 @@ def test_dictionaries_that_unpack_to_too_much(tmp_path: Path, monkeypatch: pytes
 
 @pytest.mark.parametrize("name", ["arrow", "parquet"])
 def test_a_long_word_that_comes_often(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    """Each row is small enough by itself; together they would not be, and are not made at once."""
+    """Each row alone is small enough; together they would not be, and are not made at once."""
     words = pa.DictionaryArray.from_arrays([0] * 12, ["x" * 1000])
     table = pa.table({"tokens": pa.ListArray.from_arrays([0, 4, 8, 12], words)})
     data = arrow(table) if name == "arrow" else parquet(table)
@@ -257,7 +257,7 @@ def test_dictionaries_become_strings(tmp_path: Path, kind: Callable[..., Any]) -
 
 @pytest.mark.parametrize("kind", [7, 8, 12, 1, 9])
 def test_headers_with_lists_that_have_no_end(kind: int) -> None:
-    """Of doubles, bytes, structs, truth values, lists: 2^62 of them, of which none is there."""
+    """Files claim 2^62 doubles, bytes, structs, truth values or lists, and hold none."""
     endless = bytes([0x19, 0xF0 | kind]) + b"\xff" * 8 + b"\x3f"
     with pytest.raises(ValueError, match=r"ends too early|unknown kind"):
         tables._Compact(endless).struct({1: [...]})
@@ -283,7 +283,7 @@ def test_a_foot_that_pyarrow_dies_of(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["arrow", "parquet"])
 def test_columns_of_other_types(tmp_path: Path, name: str) -> None:
-    """Those that are needed are refused, others are passed over."""
+    """Those that are needed are refused, others are skipped."""
     write = arrow if name == "arrow" else parquet
     odd = pa.array([b"x"], pa.binary())
     assert texts(tmp_path, write(pa.table({"tokens": [["a"]], "id": odd, "x": odd})), name) == [["a"]]

@@ -1,4 +1,4 @@
-"""How text is split for a model, by its notes or by its tokens."""
+"""Text is split for a model by its notes or by its tokens."""
 
 from __future__ import annotations
 

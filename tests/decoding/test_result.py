@@ -166,7 +166,7 @@ def test_relaxed_decodings_prove_both_parts() -> None:
 
 
 def test_masks_that_cannot_hold_are_given_up_where_they_cannot() -> None:
-    """`forbid A` holds wherever it can: the one token that must be A is no reason to give it up elsewhere."""
+    """`forbid A` holds wherever it can: the one token that must be A does not justify giving it up elsewhere."""
     rules = [r.forbid("A"), r.fix("A", 3)]
     unary = np.zeros((6, 3))
     unary[:, 1] = 5.0  # the scores would like A everywhere

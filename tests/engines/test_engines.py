@@ -1,4 +1,4 @@
-"""What sets each engine apart: its counters, counted by hand on small lattices, and the problems that it refuses."""
+"""Differences of the engines: their counters, counted by hand on small lattices, and the problems that it refuses."""
 
 from __future__ import annotations
 
@@ -252,7 +252,7 @@ def test_highs_is_left_alone_when_it_does_not_stop(monkeypatch: pytest.MonkeyPat
 
 
 def test_highs_that_stops_late_is_out_of_time() -> None:
-    """It may be interrupted just after it was given up: that is no failure of the solver."""
+    """A solver that is interrupted just after it was given up has not failed."""
 
     class Late(Solver):
         def run(self) -> None:

@@ -433,7 +433,7 @@ def test_files_that_do_not_fit_together() -> None:
 
 
 def test_sequences_are_read_once() -> None:
-    """A sequence that changes meanwhile, by another thread, is one that is longer when its tokens are counted."""
+    """A sequence that changes meanwhile, by another thread, is longer when its tokens are counted."""
 
     class Shrinking(list[Any]):
         def __len__(self) -> int:

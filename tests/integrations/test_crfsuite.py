@@ -224,7 +224,7 @@ def best_path(unary: np.ndarray, pairwise: np.ndarray) -> list[int]:
 
 @given(st.data())
 def test_labels_are_those_of_the_slow_twin_also_among_equals(data: Any) -> None:
-    """Whole numbers make many ties."""
+    """Integer scores make many ties."""
     m, n, seed = (data.draw(st.integers(*ends)) for ends in ((1, 9), (0, 12), (0, 2**20)))
     rng = np.random.default_rng(seed)
     state = {(a, y): float(rng.integers(-1, 2)) for a in range(5) for y in range(m)}
@@ -380,7 +380,7 @@ def test_rules_that_cannot_hold(path: Path) -> None:
 
 
 def test_a_sequence_is_solved_once_within_one_time_limit(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the kernel has spent is not there for what comes after it."""
+    """Time that the kernel has spent is not available to the steps after it."""
     left: list[float | None] = []
     run = decoder._run
 

@@ -22,7 +22,7 @@ from strategies import seeds
 
 
 def expected(case: Case, w: Floats, pair: Floats | None, single: bool = False) -> tuple[float, Floats, Floats | None]:
-    """What the kernel says of all sequences."""
+    """Return log Z and expectations of all sequences, by the kernel."""
     return case.expected(w, pair, [(0, len(case.encoded))], single)
 
 
@@ -41,7 +41,7 @@ def enumerated(unary: Floats, pair: Floats) -> tuple[float, Floats, Floats]:
 
 
 def in_logs(unary: Floats, pair: Floats) -> tuple[float, Floats, Floats]:
-    """The same by forward-backward on logarithms, which neither overflow nor vanish."""
+    """Compute expectations by forward-backward on logarithms, which neither overflow nor vanish."""
     n, m = unary.shape
     ahead, back, edge = unary.copy(), np.zeros((n, m)), np.zeros((m, m))
     for t in range(1, n):
@@ -250,7 +250,7 @@ SIZES = [1, 7, 8, BLOCK - 1, BLOCK, BLOCK + 1, 5 * BLOCK + 13, 2**17 + 5, 300_00
 
 @pytest.mark.parametrize("size", SIZES)
 def test_sums_and_products_of_long_vectors(size: int) -> None:
-    """Right, and to the bit the same in any number of threads."""
+    """Right, and exactly the same in any number of threads."""
     rng = np.random.default_rng(size)
     rows, shares = [rng.normal(size=size) for _ in range(5)], rng.normal(size=5)
     result = product(rows[3], rows[1])

@@ -116,7 +116,7 @@ ROWS = st.lists(st.lists(STRINGS, max_size=4), min_size=1, max_size=4)
 
 
 def packed(rows: list[list[str]]) -> Packed:
-    """The same rows as texts in arrays, as two columns."""
+    """Pack rows as texts in arrays, as two columns."""
     flat = [text for row in rows for text in row]
     offsets = np.concatenate([[0], np.cumsum(list(map(len, rows)))]).astype(np.int64)
     return Packed({"word": Texts.of(flat), "lemma": Texts.of(text.upper() for text in flat)}, offsets)

@@ -24,7 +24,7 @@ TEXTS = [",", ".", "1984", "pp", "A.", "Foo", "-", "12-14"]
 
 
 def random_data(rng: Generator, labels: Labels, count: int, stay: float = 0.0) -> Counted:
-    """Labels drawn at random, each kept with a probability for the next token; empty sequences among them."""
+    """Random labels, each kept with a probability for the next token; empty sequences among them."""
     lengths = rng.integers(0, 9, size=count)
     ids = rng.integers(len(labels), size=int(lengths.sum()))
     for t in np.flatnonzero(rng.random(len(ids)) < stay):
@@ -105,7 +105,7 @@ def obedient(count: int, seed: int) -> tuple[list[list[str]], list[list[str]]]:
 
 
 def planted(count: int, seed: int, noise: float) -> tuple[list[list[str]], list[list[str]]]:
-    """The same, but some sequences get three labels at random."""
+    """Return obedient sequences, but some get three random labels."""
     X, clean = obedient(count, seed)
     y, rng = [list(labels) for labels in clean], np.random.default_rng(seed)
     for k in rng.choice(count, size=round(noise * count), replace=False).tolist():
@@ -115,7 +115,7 @@ def planted(count: int, seed: int, noise: float) -> tuple[list[list[str]], list[
 
 
 def follows(rule: Rule, rules: list[Rule], labels: Labels) -> bool:
-    """By automata; rules about tokens must be there as they are."""
+    """By automata; rules about tokens are required as they are."""
     parts, others = automata_of(rule, labels), [part for rule in rules for part in automata_of(rule, labels)]
     return implied(parts, others, Questions()) if parts else rule in rules
 

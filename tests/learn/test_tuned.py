@@ -1,4 +1,4 @@
-"""Written rules on data: hard, soft or off, and a table that tells why."""
+"""Written rules on data: hard, soft or off, and a table that shows why."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What models are given by mistake: every error is one of Bridle's, with a message."""
+"""Wrong input of models: every error is one of Bridle's, with a message."""
 
 from __future__ import annotations
 

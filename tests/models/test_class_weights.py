@@ -29,7 +29,7 @@ Weights = npt.NDArray[np.float64] | None
 
 
 def with_gaps(task: Task, rng: Generator, share: float) -> Task:
-    """The same with some labels missing."""
+    """Return the task with some labels missing."""
     return replace(task, y=np.where(rng.random(len(task.y)) < share, -2, task.y).astype(np.int32))
 
 

@@ -84,7 +84,7 @@ def test_the_same_model_gives_the_same_bytes(tmp_path: Path) -> None:
 
 
 def test_the_layout(tmp_path: Path) -> None:
-    """What the module's first lines say, read with nothing but them."""
+    """A file can be read with nothing but the layout in the module's docstring."""
     data = small(tmp_path / "m").read_bytes()
     length = int.from_bytes(data[12:16], "little")
     header = json.loads(data[48 : 48 + length])

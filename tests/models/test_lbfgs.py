@@ -21,7 +21,7 @@ Evaluate = Callable[[Vector], tuple[float, Vector]]
 
 
 def logistic(seed: int, *, n: int = 60, d: int = 30, c2: float = 0.1) -> Evaluate:
-    """Logistic regression with an L2 term, on random data of which some columns are rare and some are large."""
+    """Logistic regression with an L2 term, on random data: some columns are rare and some are large."""
     rng = np.random.default_rng(seed)
     x = rng.normal(size=(n, d)) * (rng.random((n, d)) < rng.uniform(0.1, 1, d)) * rng.uniform(0.2, 3, d)
     y = np.where(x @ rng.normal(size=d) + rng.normal(size=n) > 0, 1.0, -1.0)
@@ -90,7 +90,7 @@ def test_rosenbrock_in_50_dimensions() -> None:
 
 @given(st.integers(0, 2**32), st.sampled_from([0.0, 0.01, 0.5, 3.0]), st.sampled_from([0.05, 1.0]))
 def test_random_convex_problems(seed: int, c1: float, c2: float) -> None:
-    """Optimality holds at the end, what is told is true, and the loss falls all the way."""
+    """Optimality holds at the end, the reported figures are true, and the loss falls all the way."""
     evaluate = logistic(seed, n=30, d=12, c2=c2)
     start = np.random.default_rng(seed).normal(size=12)
     optimiser = Lbfgs(evaluate, start, c1=c1)
@@ -214,7 +214,7 @@ def test_a_wall_beyond_the_best_point() -> None:
 @pytest.mark.parametrize("c1", [0.0, 0.5])
 @pytest.mark.parametrize("pairs", [0, 1])
 def test_no_search_below_the_precision_of_the_loss(c1: float, pairs: int) -> None:
-    """What is left to gain cannot be seen in a loss as large as this: one trial, not twenty."""
+    """The remaining gain cannot be seen in a loss as large as this: one trial, not twenty."""
     state = Lbfgs(lambda w: (1e20, w), np.ones(4), c1=c1).state()
     state["steps"] = state["changes"] = np.ones((pairs, 4))
     optimiser = Lbfgs.resume(lambda w: (1e20, w), state)

@@ -1,4 +1,4 @@
-"""What decides on the development set and between settings: F1, accuracy, sequences all right."""
+"""Measures that decide on the development set and between settings: F1, accuracy, sequences all right."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ class Slow:
         return int((gold != guess).sum())
 
     def best(self, low: int, high: int) -> npt.NDArray[Any]:
-        """Among the best labellings the one that is smallest when read from its end."""
+        """Among the best labellings, the smallest when read from its end wins."""
         unary, m = self.case.unary(self.w)[low:high], self.case.layout.m
         pair = self.pair if self.pair_free is not None else np.zeros((m, m))
         scored = [
@@ -121,7 +121,7 @@ def test_structured_perceptron_step_by_step() -> None:
 
 
 class SlowUnderRules(Perceptron):
-    """The twin: each sequence is scored and decoded by itself, in Python."""
+    """The twin: each sequence is scored and decoded separately, in Python."""
 
     def __init__(self, task: Task, decoder: Decoder, given: Sequence[Values] | None, seed: int) -> None:
         super().__init__(task, average="averaged", seed=seed)
@@ -182,7 +182,7 @@ def ruled(rng: Generator, kinds: Sequence[str], count: int = 8) -> tuple[Task, D
 
 
 def both(task: Task, decoder: Decoder, given: Sequence[Values] | None) -> Iterator[tuple[Perceptron, SlowUnderRules]]:
-    """A learner and its twin, after each of three passes in which they did the same to the bit."""
+    """A learner and its twin, after each of three passes in which they did exactly the same."""
     learner = Perceptron(task, average="averaged", seed=4, decoder=decoder, given=given)
     slow = SlowUnderRules(task, decoder, given, 4)
     for _ in range(3):

@@ -169,7 +169,7 @@ def test_the_perceptron_learns_what_depends_on_all_attributes(seed: int) -> None
 
 
 def alternating(count: int) -> Data:
-    """The first token says its label; the others look all the same, and their label is not that of the one before."""
+    """The first token says its label; the others all look alike, and their label is not that of the one before."""
     X = [["ab"[k % 2], *"x" * (3 + k % 6)] for k in range(count)]
     return X, [["AB"[(k + t) % 2] for t in range(len(x))] for k, x in enumerate(X)]
 
@@ -231,9 +231,9 @@ def one_of_five(rng: Generator, count: int) -> Data:
 
 
 def test_inference_based_training() -> None:
-    """Only comparisons within a sequence tell where the A is. With the rule on, a mistake is an A in the wrong place,
+    """Only comparisons within a sequence show where the A is. With the rule on, a mistake is an A in the wrong place,
     and the update compares the two places: a problem that a weight on `s` separates, so Collins' bound holds and
-    training ends. Without the rule each token must be right by itself, which no weights achieve, as the same `s` is A
+    training ends. Without the rule each token must be right alone, which no weights achieve, as the same `s` is A
     here and O there; what is learned is noise (Punyakanok, Roth, Yih, Zimak 2005). Both decode with the rule."""
     rule = r.exactly(1, of="A", count="tokens")
     scores: dict[str, list[float]] = {"ibt": [], "perceptron": [], "lbfgs": []}

@@ -39,7 +39,7 @@ def arrays(model: Tagger) -> dict[str, list[Any]]:
 
 
 def same(item: Tagger, other: Tagger) -> None:
-    """To the bit."""
+    """Assert that two models are exactly equal."""
     assert arrays(item) == arrays(other)
     assert item.progress_ == other.progress_
     assert item.labels_ == other.labels_
@@ -235,7 +235,7 @@ if __name__ == "__main__":
 
 
 def test_another_process_finds_the_same(tmp_path: Path) -> None:
-    """Scores and labels, with and without rules, to the bit, in two threads at once."""
+    """Scores and labels are exactly equal, with and without rules, in two threads at once."""
     models = {name: (make(iterations=4).fit(*DATA), DEV[0]) for name, make in MODELS.items()}
     for name, algorithm in (("crf", CRF), ("tagger", LocalTagger)):
         models[name] = (algorithm(features=TEMPLATES).fit(WORDS, TAGS), [["the", "cats"], [], ["ran"]])

@@ -1,4 +1,4 @@
-"""Which labels are taken for which, and what is wrong with segments: counted, and against plain definitions."""
+"""Confusions of labels and errors of segments: counted, and against plain definitions."""
 
 from __future__ import annotations
 

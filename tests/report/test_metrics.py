@@ -70,7 +70,7 @@ def start_of_chunk(prev_tag: str, tag: str, prev_type: str, type_: str) -> bool:
 
 
 def conlleval(pairs: list[Pair]) -> list[str]:
-    """What the script prints. Its variables keep their names."""
+    """Return the output of the script. Its variables keep their names."""
     correct_chunk, found_correct, found_guessed = Counter[str](), Counter[str](), Counter[str]()
     correct_tags = token_counter = 0
     in_correct = False
@@ -154,7 +154,7 @@ def test_the_extension_of_conlleval_is_what_it_says() -> None:
     @given(pairs_of("O B-X I-X M-X E-X S-X B-Y E-Y S-Y"))
     def agrees(pairs: list[Pair]) -> None:
         def plain(labels: list[str]) -> list[str]:
-            """The same segments in BIO."""
+            """Return the segments in BIO."""
             out, before = [], "O"
             for label in labels:
                 fresh = label[0] in "BS" or before[0] in "ESO" or before[2:] != label[2:]

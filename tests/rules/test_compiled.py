@@ -78,7 +78,7 @@ def test_mappings_of_every_kind(make: Callable[[Any], Any]) -> None:
 
 
 def test_many_places_in_one_rule() -> None:
-    """More than three places: the marks that occur are numbered anew in every batch."""
+    """More than three places: the marks that occur are numbered again in every batch."""
     rule = r.label_at(0, "A")
     for k, key in enumerate("abcde"):
         rule = rule | r.label_at(r.given(key), "AB"[k % 2])

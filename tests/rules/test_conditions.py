@@ -25,7 +25,7 @@ LABELS = Labels(["O", "X"])
 
 
 def marked(place: Any, n: int, given: dict[str, Any] | None) -> list[int]:
-    """Where the kernels see a place: X is better everywhere, and forbidden there."""
+    """Return the positions of a place by the kernels: X is better everywhere, and forbidden there."""
     decoding = Decoder(LABELS, [r.forbid("X", place)]).decode(Lattice(np.tile([0.0, 1.0], (n, 1))), given)
     return np.flatnonzero(decoding.ids == 0).tolist()
 

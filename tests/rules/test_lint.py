@@ -175,7 +175,7 @@ def agrees(f: Finding, rules: list[Rule], words: list[tuple[int, ...]], labels: 
 
 
 def test_several_files_are_checked_together(tmp_path: Path) -> None:
-    """Each line is named with its file; a file that is met again is told, and not charged again."""
+    """Each line is named with its file; a file that is met again is reported, and not charged again."""
     item, two = tmp_path / "a.rules", tmp_path / "b.rules"
     item.write_text("present A0  [penalty 1]\ninclude b.rules\n")
     two.write_text("# nothing\nno duplicate of A0\nexactly 1 segment of A0  [penalty 2]\nforbid A9\n")

@@ -48,7 +48,7 @@ def machines_of(rule: Rule, labels: Labels, n: int, given: Values) -> tuple[list
 
 
 def mask_allows(mask: Mask, rule: Rule, y: Sequence[int], labels: Labels, given: Values) -> bool:
-    """What base.Mask says of a labelling, read word by word."""
+    """Apply the definition of base.Mask to a labelling, word by word."""
     n = len(y)
     if n == 0:
         return True

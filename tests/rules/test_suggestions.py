@@ -1,4 +1,4 @@
-"""What a line that is no rule was perhaps meant to be: what people write, and that every suggestion is a rule."""
+"""Suggestions for lines that are not rules: what people write, and that every suggestion is a rule."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ def test_checksums_tell_lost_and_doubled_rows(ids: list[str]) -> None:
 
 
 def test_checksums_of_0_2_stay_valid() -> None:
-    """What manifests hold already."""
+    """Manifests of 0.2 hold these checksums."""
     assert checksum(["r1", "r2"]) == "4989d6c4f796a09e"
     assert checksum([f"row {k} é" for k in range(1000)]) == "41489737c068e63f"
     assert checksum([]) == "0" * 16
@@ -177,7 +177,7 @@ def test_other_files_are_left_alone(tmp_path: Path) -> None:
 
 
 def test_a_manifest_of_0_2_goes_on(tmp_path: Path) -> None:
-    """It does not say that files wrote it."""
+    """A manifest of 0.2 does not say that files wrote it."""
     before = {name: value for name, value in HEAD.items() if name != "by"}
     (tmp_path / NAME).write_text(json.dumps({"bridle": "0.2.0", **before}) + "\n", encoding="utf-8")
     Manifest(tmp_path, {**HEAD, "by": "files"}, resume=True).close()

@@ -1,4 +1,4 @@
-"""What rules do to labelled sequences: the same figures as decoding with each set of rules and `score`."""
+"""Effects of rules on labelled sequences: the same figures as decoding with each set of rules and `score`."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def astuple(item: Quality) -> tuple[float, float, float]:
 
 
 def slow(rules: list[Rule], labels: Labels, batch: Batch, gold: Gold, given: list[dict[str, Any]]) -> dict[str, Any]:
-    """The same the plain way: decode everything with every set of rules, judge in Python."""
+    """Evaluate the plain way: decode everything with every set of rules, judge in Python."""
 
     def decoded(some: list[Rule]) -> list[list[str]]:
         return Decoder(labels, some, on_infeasible="relax").decode_batch(batch, given, threads=1).labels

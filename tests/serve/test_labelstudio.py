@@ -82,7 +82,7 @@ def test_events_are_acknowledged(client: Client) -> None:
 
 @pytest.mark.parametrize("task", [{}, {"data": None}, {"data": []}, {"data": {"text": 7}}, {"data": {"body": "x"}}])
 def test_a_task_without_a_text_has_no_regions(client: Client, task: dict[str, object]) -> None:
-    """It does not take their regions from the others."""
+    """A task without a text does not take regions from the others."""
     result = client.ok("/predict", {"tasks": [{"data": {"text": "Knuth, D.: The TeXbook. 1984."}}, task]})["results"]
     assert result[0]["result"] and (result[1]["result"], result[1]["score"]) == ([], None)
     client.error("/predict", {"tasks": [task]}, 422, "task")

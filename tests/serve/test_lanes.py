@@ -176,7 +176,7 @@ def test_an_error_is_that_of_its_job() -> None:
 
 
 def batches(client: Client) -> tuple[int, int]:
-    """How many batches there were, and how many requests they had."""
+    """Return the number of batches, and of requests in them."""
     text = client.get("/metrics").text
     count, total = (re.search(rf"bridle_batch_requests_{name} (\S+)", text) for name in ("count", "sum"))
     assert count is not None and total is not None

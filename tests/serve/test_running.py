@@ -95,7 +95,7 @@ def server(run: Cli, model: Path) -> Iterator[Server]:
 
 
 def expected(model: Path) -> dict[str, list[str]]:
-    """What the library says."""
+    """Return the labels by the library."""
     service = service_of()
     rules = bridle.rules.load(model.with_suffix(".rules"))
     labels = service.tagger.predict(service.split_all(TEXTS), rules, on_infeasible="relax")
@@ -226,7 +226,7 @@ def test_a_client_that_closes_its_connection_stops_its_work(server: Server) -> N
 
 
 def test_a_stop_does_not_wait_for_work_whose_time_is_up(run: Cli, model: Path) -> None:
-    """A rule that takes long to compile, and the server is told to stop while it is at it."""
+    """A rule that takes long to compile, and the server gets the signal to stop meanwhile."""
     parts = [f"(at most {k + 5} tokens of TITLE) or (at least {k + 7} tokens of AUTHOR)" for k in range(60)]
     server = Server(run, model, "--seconds", "1")
     with ThreadPoolExecutor(1) as pool:

@@ -112,7 +112,7 @@ def test_best_and_k_best_are_those_of_enumeration(kind: str) -> None:
 
 
 def assert_infeasible(lattice: SpanLattice, rules: list[Rule], labels: Labels, given: Values) -> None:
-    """It is said so, and the clash is minimal."""
+    """Assert that decoding raises `Infeasible`, with a minimal clash."""
     for call in (lambda d: d.decode(lattice, given), lambda d: d.k_best(lattice, 2, given)):
         with pytest.raises(Infeasible) as raised:
             call(SpanDecoder(labels, rules))

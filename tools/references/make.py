@@ -424,7 +424,7 @@ def apa(work: Record) -> list[Piece]:
 
 
 def bibtex(work: Record) -> list[Piece]:
-    """What the style `plain` of BibTeX makes of an entry."""
+    """Format an entry as the style `plain` of BibTeX does."""
     words = {"2nd": "second", "3rd": "third", "4th": "fourth", "5th": "fifth"}
     return fill(
         "{AUTHOR}. {TITLE}. "

@@ -1,4 +1,4 @@
-"""What all commands share: the app, exit codes, messages, labels, output."""
+"""Base of all commands: the app, exit codes, messages, labels, output."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How commands read labelled sequences: their options, and what a model records about them."""
+"""Reading of labelled sequences in commands: their options, and what a model records about them."""
 
 from __future__ import annotations
 

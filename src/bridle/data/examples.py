@@ -117,7 +117,7 @@ class Example:
 
     @property
     def offsets(self) -> list[tuple[int, int]] | None:
-        """Where each token begins and ends in `text`; None without a text."""
+        """Begin and end of each token in `text`; None without a text."""
         if self.starts is None:
             return None
         return [(start, start + len(token)) for start, token in zip(self.starts, self.tokens, strict=True)]

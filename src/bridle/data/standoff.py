@@ -166,7 +166,7 @@ class Standoff(Format):
             yield span
 
     def places(self, text: str) -> Sequence[int]:
-        """Where each character begins, in the units of offsets, and the total length."""
+        """Return the begin of each character, in the units of offsets, and the total length."""
         if self.units == "characters" or not text or max(text) < "\U00010000":
             return range(len(text) + 1)
         return array("q", accumulate((1 + (c > "\uffff") for c in text), initial=0))

@@ -154,7 +154,7 @@ class Shards:
 
     @property
     def begin(self) -> Place:
-        """Where the next shard begins."""
+        """Place where the next shard begins."""
         return self.manifest.record.end
 
     @property

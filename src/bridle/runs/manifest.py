@@ -264,7 +264,7 @@ class Record:
 
     @property
     def end(self) -> Place:
-        """Where to go on."""
+        """Place to go on from."""
         return self.shards[-1].end if self.shards else (0, 0)
 
     @classmethod

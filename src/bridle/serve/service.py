@@ -276,7 +276,7 @@ class Service:
 
     @cached_property
     def tokens(self) -> Tokens:
-        """How texts are split into tokens."""
+        """Tokenization of texts."""
         return self.split_as or tokens_noted(self.tagger.notes_, self.features.vocabulary)
 
     @cached_property

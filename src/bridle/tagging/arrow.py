@@ -195,7 +195,7 @@ def _text_offsets(values: Any) -> Offsets:
 
 
 def nulls(array: Any) -> npt.NDArray[np.int64]:
-    """Where an array is null."""
+    """Return the rows of an array that are null."""
     return np.flatnonzero(array.is_null().to_numpy(zero_copy_only=False))
 
 
@@ -324,7 +324,7 @@ def _flat(values: Any) -> npt.NDArray[Any]:
 
 
 def _bad(values: Any, flat: npt.NDArray[Any]) -> list[int]:
-    """Where numbers are missing, not a number, or too large."""
+    """Return the rows whose numbers are missing, not a number, or too large."""
     if not values.null_count and _native.first_bad(flat, LARGEST) == len(flat):
         return []
     bad = ~((np.abs(flat.astype(np.float64)) <= LARGEST) | (flat == -np.inf))

@@ -23,7 +23,7 @@ Entity = dict[str, Any]
 
 @dataclass(frozen=True, eq=False)
 class Groups:
-    """How neighbouring labels form entities."""
+    """Grouping of neighbouring labels into entities."""
 
     names: list[str]  # (m)    name of the entity, by label
     kinds: Array  # (m,)   labels of one kind can form one entity
