@@ -134,6 +134,14 @@ def test_reproduce_prints_json(run: Cli, tmp_path: Path, monkeypatch: pytest.Mon
     assert result.stdout.startswith("# A toy") and result.stderr == ""
 
 
+def test_reproduce_says_what_is_missing(run: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(Path(__file__).parents[2])
+    monkeypatch.delenv("BRIDLE_DATA", raising=False)
+    for name, part in (("srl", "BRIDLE_DATA"), ("slr", "Did you mean 'srl'?")):
+        result = run("reproduce", name)
+        assert result.exit_code == 2 and part in result.stderr, result.stderr
+
+
 def test_reproduce_without_a_clone_says_what_to_do(run: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("bridle.__file__", str(tmp_path / "site-packages" / "bridle" / "__init__.py"))
@@ -194,8 +202,6 @@ def test_the_script_for_a_shell_is_printed(run: Cli) -> None:
         ("tag m.bridle bin", "Pass --option encoding=latin-1,"),
         ("tag m.bridle wide", "Pass --option encoding=utf-16."),
         ("eval none", "No such file"),
-        ("reproduce srl", "BRIDLE_DATA"),
-        ("reproduce slr", "Did you mean 'srl'?"),
         ("tag m.bridle --json --to conll", "wanted --to jsonl"),
         ("demo --model x", "no such option: --model.\n"),
         ("eval ragged", "As conll: line 4 has 1 column, line 1 has 2."),

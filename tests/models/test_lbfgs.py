@@ -193,7 +193,7 @@ def test_a_tiny_gain_is_not_enough() -> None:
     assert bowl.step() and bowl.evaluations == 3
 
 
-@pytest.mark.parametrize("best, found", [(0.3, 0.3), (0.1, 0.1), (30.0, 5.0)])
+@pytest.mark.parametrize("best, result", [(0.3, 0.3), (0.1, 0.1), (30.0, 5.0)])
 def test_cubic_interpolation_is_exact_on_parabolas(best: float, result: float) -> None:
     """The first trial is at 1, the second at the best point, but at most at 5."""
     optimiser = Lbfgs(lambda w: (float((w - best) @ (w - best)), 2 * (w - best)), np.zeros(1))

@@ -245,7 +245,8 @@ def _array(pa: Any, cells: Any) -> Any:
     if not kinds:
         return pa.nulls(len(alone))
     kind = next((kind for kind in kinds if kind != kinds[0] and _fits(pa, kinds[0], kind)), kinds[0])
-    return pa.concat_arrays([(x if _fits(pa, x.type, kind) else pa.nulls(1)).cast(kind) for x in alone])
+    fitting = (x if _fits(pa, x.type, kind) else pa.nulls(1) for x in alone)
+    return pa.concat_arrays([x if x.type == kind else x.cast(kind) for x in fitting])  # a cast may damage list<null>
 
 
 def _alone(pa: Any, cell: Any) -> Any:
