@@ -21,6 +21,7 @@ from bridle.serve.errors import HttpError
 from bridle.serve.evaluation import GoldData, evaluate
 from bridle.serve.schemas import DataAnswer, DataRequest, DataSequence, EvaluateAnswer
 from bridle.serve.service import RuleText, Service
+from bridle.tagging.labelling import ModelColumns
 
 SAMPLE = "sample"  # id of the data that the server was started with
 # Formats that are text and a single file: others would open further files.
@@ -169,10 +170,8 @@ def _choose_format(service: Service, request: DataRequest, source: Source) -> tu
 def _with_columns(service: Service, example: Example) -> Example:
     """Return a sequence with the columns that the model reads; its first column becomes the main one."""
     check_stopped()
-    columns = dict(example.columns)
-    if service.main not in columns:
-        first, *others = columns.items()
-        columns = {service.main: first[1], **dict(others)}
+    names = ModelColumns(service.columns, service.main).renamed(list(example.columns))
+    columns = dict(zip(names, example.columns.values(), strict=True))
     for name in service.columns:
         if name not in columns:
             raise example.error(

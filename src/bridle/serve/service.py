@@ -261,8 +261,7 @@ class Service:
     @cached_property
     def main(self) -> str:
         """The column that contains the texts of the tokens."""
-        main, sources = self.features.templates.main, self.features.sources
-        return main if main in sources or not sources else sources[0]
+        return self.features.main
 
     @cached_property
     def columns(self) -> tuple[str, ...]:
