@@ -44,14 +44,15 @@ RULES
 bridle rules check my.rules --model refs.bridle
 bridle rules test my.rules new/dev.conll --model refs.bridle
 
-# ---- 5. Tune them, and find more rules in the data -------------------------------------------------------------------
-# `tune` finds the right penalty for each rule, `learn` finds rules. Both end with exit code 1 if no rules help.
-bridle rules tune my.rules --model refs.bridle --data new/dev.conll -o tuned.rules || test $? = 1
+# ---- 5. Find more rules in the data, and tune all of them together ----------------------------------------------------
+# `learn` finds rules, `tune` the right penalty for each. Rules that say similar things share a penalty only if they are tuned
+# together, so pass all files to `tune` and use the one that it writes. Both end with exit code 1 if no rules help.
 bridle learn new/dev.conll --model refs.bridle -o learned.rules || test $? = 1
+bridle rules tune my.rules learned.rules --model refs.bridle --data new/dev.conll -o joint.rules || test $? = 1
 
 # ---- 6. Tag, and explain ---------------------------------------------------------------------------------------------
-bridle tag refs.bridle new/test.conll --rules tuned.rules --rules learned.rules --to jsonl -o tagged.jsonl
-bridle explain refs.bridle new/test.conll --rules tuned.rules --rules learned.rules --sequence 1
+bridle tag refs.bridle new/test.conll --rules joint.rules --to jsonl -o tagged.jsonl
+bridle explain refs.bridle new/test.conll --rules joint.rules --sequence 1
 
 # ---- 7. Evaluate what was written ------------------------------------------------------------------------------------
 bridle eval new/test.conll tagged.jsonl --rules my.rules --html report.html

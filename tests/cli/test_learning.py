@@ -11,8 +11,8 @@ import pytest
 
 import bridle
 from bridle import rules
+from bridle.data import read, write
 from bridle.data import references as samples
-from bridle.data import write
 from bridle.learn import DeterministicRules
 from bridle.learn.evidence import penalty_of
 from bridle.learn.joint import JointWeights
@@ -253,6 +253,31 @@ def test_tag_warns_of_rules_for_another_model(run: Cli, weak: Path, tmp_path: Pa
             assert ("another model" in result.stderr) == warned
 
 
+PRICED = "# priced for model {} on 9 sequences\npresent {}  [penalty 1]\n"
+
+
+@pytest.mark.parametrize(
+    ("second", "noticed"),
+    [
+        (PRICED, True),
+        ("present {1}  [penalty 2]\n", True),  # written by hand: it charges, and the first does not know
+        ("present {1}\n", False),  # hard: nothing is charged
+    ],
+)
+def test_penalties_that_were_learned_apart_are_noticed(
+    run: Cli, weak: Path, tmp_path: Path, second: str, noticed: bool
+) -> None:
+    model = bridle.load(weak / "m.bridle")
+    a, b = tmp_path / "a.rules", tmp_path / "b.rules"
+    a.write_text(PRICED.format(model.fingerprint_, "DATE"))
+    b.write_text(second.format(model.fingerprint_, "TITLE"))
+    for command in (["eval", weak / "acm.jsonl", "--model"], ["tag"], ["explain"]):
+        files = [] if command[0] == "eval" else [weak / "acm.jsonl"]
+        warned = run(*command, weak / "m.bridle", *files, "--rules", a, "--rules", b).stderr
+        assert warned.count(f"bridle rules tune {a} {b} --model MODEL --data DATA -o joint.rules") == noticed, command
+        assert "learned without" not in run(*command, weak / "m.bridle", *files, "--rules", a).stderr
+
+
 # ---- rules tune -----------------------------------------------------------------------------------------------------
 
 WRITTEN = """# what we know of references
@@ -269,7 +294,9 @@ def test_written_rules_are_tuned(run: Cli, weak: Path, tmp_path: Path) -> None:
     args = ["rules", "tune", path, "--model", weak / "m.bridle", "--data", weak / "train.jsonl"]
     result = run.ok(*args, "--cross-fit", weak / "m.scores", "--plot", tmp_path / "gains.svg")
     lines = result.stdout.splitlines()
-    assert lines[0] == "140 sequences in 4 folds, 3 rules" and lines[-1] == "use the tuned rules"
+    assert lines[0].startswith("140 sequences in 4 folds") and lines[0].endswith("; 3 rules")
+    assert lines[-1].startswith("use the tuned rules: quality ") and "as written (p = " in lines[-1]
+    assert "judged" not in result.stderr  # it is the training data, as it should be
     assert path.read_text() == WRITTEN and (tmp_path / "gains.svg").exists()
     result = run.ok(*args, "-o", out)
     assert "2 of 3 rules; written to" in result.stderr
@@ -281,6 +308,31 @@ def test_written_rules_are_tuned(run: Cli, weak: Path, tmp_path: Path) -> None:
     assert len(rules.load(out)) == 2
     document = json.loads(run.ok(*args, "--json").stdout)
     assert document["best"] == "tuned" and [rule["choice"] for rule in document["rules"]][1] == "off"
+
+
+def test_files_that_were_priced_apart_are_tuned_together(run: Cli, weak: Path, tmp_path: Path) -> None:
+    names = ["a.rules", "b.rules"]
+    for name, label in zip(names, ("DATE", "TITLE"), strict=True):
+        (tmp_path / name).write_text(
+            PRICED.format("0123456789abcdef", label).replace("present", "exactly 1 segment of")
+        )
+    args = ["--model", weak / "m.bridle", "--data", weak / "train.jsonl", "-o", tmp_path / "joint.rules"]
+    assert "learned without" not in run("rules", "tune", *(tmp_path / name for name in names), *args).stderr
+    text = (tmp_path / "joint.rules").read_text()
+    assert text.count("priced for model") <= 1 and "0123456789abcdef" not in text and len(text.splitlines()) >= 5
+
+
+@pytest.mark.parametrize(("share", "said"), [(0.5, "other models are judged"), (0.05, "as if they were new")])
+def test_sequences_that_the_model_has_seen_are_reported(
+    run: Cli, weak: Path, tmp_path: Path, share: float, said: str
+) -> None:
+    seen = list(read(weak / "train.jsonl"))[: round(40 * share)]
+    write(tmp_path / "mixed.jsonl", [*seen, *samples.references("apa", count=40 - len(seen))])
+    (tmp_path / "my.rules").write_text("exactly 1 segment of DATE\n")
+    args = ["rules", "tune", tmp_path / "my.rules", "--model", weak / "m.bridle", "--data", tmp_path / "mixed.jsonl"]
+    result = run(*args)
+    assert f"trained on about {len(seen)} of these 40 sequences" in result.stderr and said in result.stderr
+    assert "trained on" not in run(*args, "--scores", "model").stderr
 
 
 def test_a_file_is_tuned_in_place_if_asked(run: Cli, weak: Path, tmp_path: Path) -> None:

@@ -63,7 +63,9 @@ def test_what_it_says() -> None:
     lines = fitted().lines()
     assert lines[0].startswith(f"priced for model {model().fingerprint_} on 140 sequences in 4 folds, each fold scored")
     assert "without rules" in lines[1] and "95 % interval" in lines[1]
-    assert lines[-1] == f"{len(fitted().rules)} of {fitted().candidates} candidate rules were kept"
+    kept, p = f"{len(fitted().rules)} rules of {fitted().candidates} candidates", f"{fitted().quality.p:.2g}"
+    quality = f"{fitted().plain['quality']:.2%} without rules, {fitted().held_out['quality']:.2%} with rules"
+    assert lines[-1] == f"use these {kept}: quality {quality} on held-out sequences (p = {p})"
     output = fitted().to_dict()
     assert output["won"] is True and output["exact"]["gain"] == fitted().exact.gain
     assert all("held in" in str(item) and "better in" in str(item) for item in fitted().priced)
@@ -74,7 +76,7 @@ def test_a_good_model_gets_no_rules() -> None:
     good = CRF(features="fields", c2=0.03, scheme="IO", threads=1).fit(X, y)
     result = fit_rules(good, X, y, threads=1)
     assert not result.won and result.rules == [] and result.learned == []
-    assert result.lines()[-1].startswith("no rules: ")
+    assert result.lines()[-1].startswith("use no rules")
 
 
 def test_rules_that_say_nothing_or_are_wrong_are_left_out() -> None:

@@ -7,10 +7,12 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from bridle import ModelError, RuleError, rules
 from bridle.learn import TunedRules, tune_rules
+from bridle.learn.tuned import _best
 from bridle.rules import Soft
 from tests.learn.test_fitted import data, exact, model
 
@@ -45,6 +47,31 @@ def test_the_tuned_rules_win_and_help_elsewhere() -> None:
     assert exact(result.rules) > exact([]) + 0.03
 
 
+def test_the_verdict_rests_on_figures_of_one_test() -> None:
+    result = tuned()
+    quality = [f"{result.figures[way]['quality']:.2%}" for way in ("tuned", "none", "written")]
+    p = [f"{result.against[way].p:.2g}" for way in ("none", "written")]
+    assert result.verdict == (
+        f"use the tuned rules: quality {quality[0]} on held-out sequences, "
+        f"against {quality[1]} without rules (p = {p[0]}) and {quality[2]} as written (p = {p[1]})"
+    )
+
+
+@pytest.mark.parametrize(
+    ("none", "written", "tuned", "best"),
+    [
+        ([0, 0, 0, 1], [1, 1, 1, 0], [1, 1, 0, 1], "tuned"),  # as good as written, with fewer rules
+        ([0, 0, 0, 0], [1, 1, 1, 0], [1, 1, 0, 0], "written"),  # better than tuned, though not significantly
+        ([0, 0, 0, 0], [1, 1, 0, 0], [1, 1, 1, 0], "tuned"),
+        ([1, 0, 0, 0], [1, 0, 0, 0], [0, 1, 0, 0], "none"),
+    ],
+)
+def test_the_best_way_is_the_one_that_scores_highest(
+    none: list[float], written: list[float], tuned: list[float], best: str
+) -> None:
+    assert _best({"none": np.array(none), "written": np.array(written), "tuned": np.array(tuned)}) == best
+
+
 def test_rules_that_do_not_help_are_not_recommended() -> None:
     result = tune_rules(model(), [rules.parse("at most 9 segments of TITLE")], *data("train"), threads=1)
     assert result.best == "none" and result.rules == []
@@ -52,10 +79,11 @@ def test_rules_that_do_not_help_are_not_recommended() -> None:
 
 def test_the_table_and_the_plot(tmp_path: Path) -> None:
     lines = tuned().lines()
-    assert lines[0] == "140 sequences in 4 folds, 5 rules"
+    assert lines[0] == "140 sequences in 4 folds, each fold scored by a model trained on the others; 5 rules"
     assert [line.partition(":")[0] for line in lines[1:4]] == ["no rules", "as written", "tuned"]
     assert lines[4].split()[:2] == ["written", "tuned"] and lines[4].endswith("rule")
     assert lines[7].split()[:2] == ["hard", "off"] and lines[7].endswith("DATE before AUTHOR")
+    assert lines[-1] == tuned().verdict
     tuned().plot(tmp_path / "gains.svg")
     assert (tmp_path / "gains.svg").stat().st_size > 1000
     document = json.loads(json.dumps(tuned().to_dict()))

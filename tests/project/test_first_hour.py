@@ -40,4 +40,4 @@ def test_the_first_hour(tmp_path: Path) -> None:
     output = [float(figure) for figure in re.findall(r"(\d+\.\d) %", page)]
     assert output == pytest.approx([plain, ruled], abs=1.5)
     written = {file.name for file in (tmp_path / "out").iterdir()}
-    assert {"report.html", "tuned.rules", "learned.rules", "tagged.jsonl"} <= written
+    assert {"report.html", "joint.rules", "learned.rules", "tagged.jsonl"} <= written

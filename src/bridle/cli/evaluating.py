@@ -27,9 +27,9 @@ from bridle.cli.options import (
     ThreadsOption,
 )
 from bridle.cli.reading import (
+    checked_lines,
     labels_in,
     load_model_rules,
-    load_rules,
     make_model_reader,
     make_reader,
     parse_format_options,
@@ -51,6 +51,7 @@ from bridle.report import score
 from bridle.report.evaluation import LABELS, Evaluation, RuleCount, WrongSequence
 from bridle.report.scoring import UNANSWERED
 from bridle.rules.base import Rule
+from bridle.rules.loading import read_files
 
 _ON_PAGE = 50  # wrong sequences that a page shows
 
@@ -222,7 +223,7 @@ def _broken(
     gold = {k: a.known_labels for k, (a, _) in enumerate(pairs) if None not in (a.labels or ())}
     names = [labels for labels in (*gold.values(), *predicted) if set(labels) != {UNANSWERED}]
     known = labels_in(names, "auto") if tagger is None else labels_in(names, tagger.labels_.scheme, tagger.labels_)
-    obeyed = load_rules(rules, known, lenient=lenient)
+    obeyed = [line.rule for line in checked_lines(read_files(rules), known, lenient=lenient)]
     given = [rule_inputs(a) for a, _ in pairs]
     answered = [k for k, labels in enumerate(predicted) if set(labels) != {UNANSWERED}]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
@@ -52,9 +52,12 @@ from bridle.interrupts import INTERRUPTED
 from bridle.learn import DeterministicRules, fit_rules
 from bridle.learn.evidence import from_counts, log_odds, priced
 from bridle.learn.joint import JointWeights
+from bridle.learn.pricing import SEEN
 from bridle.learn.relational import ALL, RelationalRules
 from bridle.learn.rules_file import LearnedFile, back_up, printable
 from bridle.models import CRF, CrossFit, Step, Tagger
+
+_ALL_SEEN = 0.99  # the share of sequences that a model has seen from which on they are its training data
 
 
 class Kind(StrEnum):
@@ -297,6 +300,21 @@ def scores_of(
     return CrossFit.load(path) if path.exists() else save_cross_fit(tagger, examples, groups, path, say)
 
 
+def warn_seen(model: Tagger, X: Sequence[Any], scores: str) -> None:
+    """Warn if a model was trained on a part of the data by which rules are judged. scores: value of --scores."""
+    share = model.share_seen(X) or 0.0
+    if scores != "auto" or not 0 < share < _ALL_SEEN:
+        return
+    seen = f"the model was trained on about {round(share * len(X)):,} of these {len(X):,} sequences"
+    if share < SEEN:
+        warn(f"{seen}; it is judged by all of them, as if they were new")
+    else:
+        warn(
+            f"{seen}, so other models are judged in its place: each fold is scored by a model trained on the other "
+            "folds; leave these sequences out, or pass --scores model to judge the model itself"
+        )
+
+
 def _relative(
     miner: RelationalRules,
     tagger: Tagger,
@@ -309,6 +327,8 @@ def _relative(
     """Learn rules with penalties for a model."""
     X, y, given = model_inputs(examples)
     say = progress_printer(progress)
+    if cross_fit is None:
+        warn_seen(tagger, X, settings["scores"])
     fitted = fit_rules(
         tagger,
         X,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -20,7 +21,7 @@ from bridle.errors import FileError, LabelError, RuleError
 from bridle.labels import Labels, Scheme, scheme_of
 from bridle.models import Tagger
 from bridle.report.text import cut
-from bridle.rules.base import Rule
+from bridle.rules.base import Rule, Soft
 from bridle.rules.lint import unknown_labels, without_unknown
 from bridle.rules.loading import Line, Loaded, read_files, read_text
 
@@ -154,7 +155,11 @@ def load_rules(paths: Sequence[Path] | None, labels: Labels | None, *, lenient: 
     labels: None if they are not known yet, but other mistakes should be reported before the data is read.
     lenient: leave out rules about unknown labels, with a warning; the command then ends with exit code 1.
     """
-    return [line.rule for line in checked_lines(read_files(paths or ()), labels, lenient=lenient)]
+    loaded = read_files(paths or ())
+    rules = [line.rule for line in checked_lines(loaded, labels, lenient=lenient)]
+    if labels is not None:
+        _warn_priced_apart(loaded)
+    return rules
 
 
 def load_model_rules(paths: Sequence[Path] | None, model: Tagger, *, lenient: bool = False) -> list[Rule]:
@@ -167,7 +172,20 @@ def load_model_rules(paths: Sequence[Path] | None, model: Tagger, *, lenient: bo
                 f"the penalties in {file} were learned for another model ({other}; this one is {model.fingerprint_}); "
                 "learn them again with bridle learn or bridle rules tune"
             )
+    _warn_priced_apart(loaded)
     return rules
+
+
+def _warn_priced_apart(loaded: Loaded) -> None:
+    """Warn if penalties were learned for a file of rules alone, and other files charge as well."""
+    charging = list(dict.fromkeys(line.file for line in loaded.lines if isinstance(line.rule, Soft)))
+    if len(charging) > 1 and (apart := [file for file in charging if file in loaded.priced_for]):
+        files = " ".join(shlex.quote(str(file)) for file in charging)
+        warn(
+            f"the penalties in {' and '.join(map(str, apart))} were learned without the rules of the other files, so "
+            f"that together they may charge twice; bridle rules tune {files} --model MODEL --data DATA -o joint.rules "
+            "learns them together"
+        )
 
 
 def checked_lines(loaded: Loaded, labels: Labels | None, *, lenient: bool = False) -> list[Line]:

@@ -19,7 +19,7 @@ from bridle.cli.base import (
     refuse_overwrite,
     show,
 )
-from bridle.cli.learning import scores_of, write_rules
+from bridle.cli.learning import scores_of, warn_seen, write_rules
 from bridle.cli.options import (
     ColumnsOption,
     CrossFitOption,
@@ -42,7 +42,7 @@ from bridle.cli.rules import Rules, rules_app
 from bridle.cli.training_run import progress_printer
 from bridle.errors import FileError, RuleError
 from bridle.learn import tune_rules
-from bridle.learn.rules_file import ADVICE, tuned_lines
+from bridle.learn.rules_file import tuned_lines
 from bridle.rules.conditions import list_files
 from bridle.rules.loading import Line, read_files
 
@@ -124,6 +124,8 @@ def rules_tune(
     examples, _ = read_all(make_model_reader(tagger, format, columns, label, option), data, progress)
     X, y, given = model_inputs(examples)
     groups, say = file_groups(examples, hold_out), progress_printer(progress)
+    if cross_fit is None:
+        warn_seen(tagger, X, scores.value)
     tuned = tune_rules(
         tagger,
         written,
@@ -145,7 +147,6 @@ def rules_tune(
         typer.echo(json_line(tuned.to_dict()))
     elif out != "-":
         show(tuned.lines())
-        show([ADVICE[tuned.best]])
     if out not in (None, "-"):
         print_stderr(f"bridle: {len(tuned.rules)} of {len(written)} rules; written to {out}")
         if len(loaded.texts) > 1:

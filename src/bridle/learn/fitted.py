@@ -116,18 +116,22 @@ class FittedRules:
         """
         new = self.source != "cross-fitted"
         how = "new to the model" if new else "each fold scored by a model trained on the others"
-        passed, all_of_them = len(self.priced), self.candidates
-        verdict = f"no rules: none of {all_of_them} candidates passed the tests" if all_of_them else "no rules"
-        if self.won:
-            verdict = f"{passed} of {all_of_them} candidate rules were kept"
-        elif passed:
-            verdict = f"no rules: {passed} of {all_of_them} candidates passed the tests, but do not raise the quality"
         return [
             f"priced for model {self.fingerprint} on {self.sequences:,} sequences in {self.folds} folds, {how}",
             f"sequences all right: {self._both('exact', 1)} ({self.exact})",
             f"F1 of segments: {self._both('f1')}; quality: {self._both('quality')}",
-            verdict,
+            self.verdict,
         ]
+
+    @property
+    def verdict(self) -> str:
+        """What to use, and the figures that this rests on, as a sentence."""
+        passed, n = len(self.priced), self.candidates
+        if not passed:
+            return f"use no rules: none of {n} candidates passed the tests" if n else "use no rules: no rule was found"
+        what = f"use these {passed} rules of" if self.won else f"use no rules, although {passed} passed the tests, of"
+        held_out = f"quality {self._both('quality')} on held-out sequences (p = {self.quality.p:.2g})"
+        return f"{what} {n} candidates: {held_out}"
 
     def _both(self, figure: str, digits: int = 2) -> str:
         return f"{self.plain[figure]:.{digits}%} without rules, {self.held_out[figure]:.{digits}%} with rules"

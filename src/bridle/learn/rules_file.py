@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -18,11 +18,6 @@ from bridle.learn.tuned import TunedRule, TunedRules
 from bridle.rules.loading import Line, Loaded
 from bridle.rules.text import included_by
 
-ADVICE: Mapping[str, str] = {
-    "tuned": "use the tuned rules",
-    "written": "use the rules as written: tuning does not improve on them",
-    "none": "use no rules: these do not make the model better",
-}
 _TUNED_HEADS = ("# Tuned by bridle ", "# priced for model ")
 
 
@@ -98,10 +93,11 @@ _Rows = dict[tuple[str | None, int], tuple[Line, TunedRule | None]]  # None: the
 
 def tuned_lines(loaded: Loaded, read: list[Line], tuned: TunedRules, data: list[str]) -> Iterator[str]:
     """Yield the lines of the rules files, one after the other, with each rule replaced by the tuned one."""
-    yield f"# Tuned by bridle {versions()['bridle']} on {printable(', '.join(data))}: {ADVICE[tuned.best]}"
-    if tuned.best == "tuned":
+    yield f"# Tuned by bridle {versions()['bridle']} on {printable(', '.join(data))}: {tuned.verdict}"
+    if tuned.best == "tuned" or (tuned.best == "written" and loaded.priced_for):
         where = f"{tuned.sequences:,} sequences in {tuned.folds} folds"
-        yield f"# priced for model {tuned.fingerprint} on {where}; all right, against no rules: {tuned.gains['tuned']}"
+        gain = f"all right, against no rules: {tuned.gains[tuned.best]}"
+        yield f"# priced for model {tuned.fingerprint} on {where}; {gain}"
     rows: _Rows = {(line.file, line.number): (line, None) for line in loaded.lines}
     rows |= {(line.file, line.number): (line, rule) for line, rule in zip(read, tuned.tuned, strict=True)}
     included = set(loaded.includes.values())

@@ -31,6 +31,12 @@ from bridle.rules.loading import as_rules
 
 Choice = Literal["hard", "soft", "off"]
 Ways = Literal["none", "written", "tuned"]
+_NAMES: dict[Ways, str] = {"none": "no rules", "written": "as written", "tuned": "tuned"}
+_ADVICE: dict[Ways, str] = {
+    "none": "use no rules",
+    "written": "use the rules as written",
+    "tuned": "use the tuned rules",
+}
 _SURE = 0.1  # the p of a sign test below which another choice is taken
 _HEADS = ("written", "tuned", "gold breaks", "model breaks", "better", "worse", "gain", "rule")
 
@@ -75,6 +81,8 @@ class TunedRules:
         For each of the three, shares of held-out sequences: ``"exact"``, ``"f1"``, ``"accuracy"``, ``"quality"``.
     gains : dict of str to Comparison
         Gains of ``"written"`` and ``"tuned"`` rules over none in sequences all right.
+    against : dict of str to Comparison
+        Gains in quality of the best of the three over each of the other two, all by the same test.
     sequences, folds : int
         Number of sequences and of folds.
     source : str
@@ -87,6 +95,7 @@ class TunedRules:
     best: Ways
     figures: dict[Ways, dict[str, float]]
     gains: dict[str, Comparison]
+    against: dict[Ways, Comparison]
     sequences: int
     folds: int
     source: str
@@ -99,21 +108,34 @@ class TunedRules:
             return [row.rule for row in self.tuned if row.rule is not None]
         return [row.written for row in self.tuned] if self.best == "written" else []
 
+    @property
+    def verdict(self) -> str:
+        """What to use, and the figures that this rests on, as a sentence."""
+        others = (
+            f"{self.figures[way]['quality']:.2%} {_NAMES[way].replace('no rules', 'without rules')} (p = {test.p:.2g})"
+            for way, test in self.against.items()
+        )
+        quality = f"quality {self.figures[self.best]['quality']:.2%} on held-out sequences"
+        return f"{_ADVICE[self.best]}: {quality}, against {' and '.join(others)}"
+
     def lines(self) -> list[str]:
-        """Print the table.
+        """Print the table and the verdict.
 
         Returns
         -------
         list of str
             Lines of text: shares in percent, gains in points of quality.
         """
-        text = [f"{self.sequences:,} sequences in {self.folds} folds, {len(self.tuned)} rules"]
+        how = (
+            "each fold scored by a model trained on the others" if self.source == "cross-fitted" else "new to the model"
+        )
+        text = [f"{self.sequences:,} sequences in {self.folds} folds, {how}; {len(self.tuned)} rules"]
         for way, figures in self.figures.items():
             gain = f" ({self.gains[way]})" if way in self.gains else ""
-            name = {"none": "no rules", "written": "as written", "tuned": "tuned"}[way]
+            name = _NAMES[way]
             shares = f"quality {figures['quality']:.2%}, {figures['exact']:.1%} all right, F1 {figures['f1']:.2%}"
             text.append(f"{name + ':':<12}{shares}{gain}")
-        return text + aligned([_HEADS, *map(_cells, self.tuned)], left=[len(_HEADS) - 1])
+        return [*text, *aligned([_HEADS, *map(_cells, self.tuned)], left=[len(_HEADS) - 1]), self.verdict]
 
     def plot(self, path: str | Path) -> None:
         """Draw the gains of each rule among the others as bars. It needs matplotlib.
@@ -142,7 +164,7 @@ class TunedRules:
         dict
             Figures and rules by name; shares, not percent.
         """
-        names = ("best", "figures", "sequences", "folds", "source", "fingerprint")
+        names = ("best", "verdict", "figures", "sequences", "folds", "source", "fingerprint")
         rows = []
         for row in self.tuned:
             rule = None if row.rule is None else str(row.rule)
@@ -152,6 +174,7 @@ class TunedRules:
         return {
             **{name: getattr(self, name) for name in names},
             "gains": {way: gain.to_dict() for way, gain in self.gains.items()},
+            "against": {way: gain.to_dict() for way, gain in self.against.items()},
             "use": [str(rule) for rule in self.rules],
             "rules": rows,
         }
@@ -251,12 +274,13 @@ def tune_rules(
         "written": scored.judge(scored.decode(written)),
         "tuned": scored.held_out(lambda use: tuner.choose(use).rules()),
     }
-    plain = ways["none"]
+    plain, best = ways["none"], _best({way: scores.quality for way, scores in ways.items()})
     return TunedRules(
         tuner.rows(chosen),
-        _best({way: scores.quality for way, scores in ways.items()}),
+        best,
         {way: scores.to_dict() for way, scores in ways.items()},
         {way: compare_scores(plain, scores)["exact"] for way, scores in ways.items() if way != "none"},
+        {way: Comparison.of(other.quality, ways[best].quality) for way, other in ways.items() if way != best},
         len(scored),
         scored.n_folds,
         scored.source,
@@ -265,11 +289,9 @@ def tune_rules(
 
 
 def _best(quality: dict[Ways, Floats]) -> Ways:
-    """Choose the tuned rules, unless they do not beat none or those as written are significantly better."""
-    written = Comparison.of(quality["tuned"], quality["written"])
-    if quality["tuned"].mean() > quality["none"].mean() and not (written.gain > 0 and written.p < _SURE):
-        return "tuned"
-    return "written" if quality["written"].mean() > quality["none"].mean() else "none"
+    """Choose the way with the highest mean quality; of equal ones, the one with the fewest rules."""
+    means = {way: float(values.mean()) for way, values in quality.items()}
+    return max(("none", "tuned", "written"), key=lambda way: means[way])
 
 
 @dataclass(frozen=True, slots=True)
