@@ -16,6 +16,7 @@ from spacy.util import fix_random_seed
 
 import bridle
 from bridle.integrations.spacy import EntsFilter, beam_spans
+from bridle.integrations.spacy.spans import keep_own, select_spans
 
 TEXT = "Ada Lovelace met Charles Babbage in London"
 PEOPLE = [(0, 12, "PER"), (17, 32, "PER"), (36, 42, "LOC")]
@@ -207,9 +208,8 @@ def test_spancat() -> None:
     best = bridle.select(candidates, ["at most 1 segment of PER"], scores="probability")
     assert found(nlp(TEXT).ents) == [span[:3] for span in best.spans]
     assert selector.labels == ("LOC", "PER")
-    nlp.add_pipe("bridle_spans", name="other", config={"rules": ["at most 1 segment of PERSON"]})
     with pytest.raises(bridle.LabelError, match=r"unknown label .*got 'PERSON'; wanted one of O, LOC, PER"):
-        nlp(TEXT)
+        nlp.add_pipe("bridle_spans", name="other", config={"rules": ["at most 1 segment of PERSON"]})
 
 
 def test_the_beam_of_a_recognizer() -> None:
@@ -236,6 +236,111 @@ def test_the_beam_of_a_recognizer() -> None:
     assert [label for *_, label in found(nlp(TEXT).ents)].count("PER") == 1
     with pytest.raises(bridle.ModelError, match=r"has no beam of entities; got Sentencizer"):
         beam_spans(spacy.blank("en").add_pipe("sentencizer"), [doc])
+
+
+NAMES = ["Ada Lovelace", "Grace Hopper", "Alan", "London", "Paris", "New York"]
+
+
+def letters(count: int, seed: int) -> list[tuple[str, list[tuple[int, int, str]]]]:
+    """Sentences with people and cities, a third of them labelled at random, so that the recognizer is unsure."""
+    random, sentences = np.random.default_rng(seed), []
+    for _ in range(count):
+        text, entities = "", []
+        for _ in range(random.integers(2, 7)):
+            text += " met " if random.random() < 0.5 else " in "
+            number, unsure = random.integers(len(NAMES)), random.random() < 0.3
+            kind = ["PER", "LOC"][random.integers(2) if unsure else int(number >= 3)]
+            entities.append((len(text), len(text) + len(NAMES[number]), kind))
+            text += NAMES[number]
+        sentences.append((text, entities))
+    return sentences
+
+
+@pytest.fixture(scope="module")
+def recognizer() -> spacy.Language:
+    """A recognizer as spaCy trains it: greedily, which makes the probabilities of its beam poor."""
+    fix_random_seed(0)
+    nlp = spacy.blank("en")
+    nlp.add_pipe("ner")
+    examples = [Example.from_dict(nlp.make_doc(text), {"entities": spans}) for text, spans in letters(40, seed=1)]
+    nlp.initialize(lambda: examples)
+    for _ in range(12):
+        nlp.update(examples)
+    return nlp
+
+
+def beside(recognizer: spacy.Language, **config: Any) -> spacy.Language:
+    nlp = spacy.blank("en")
+    nlp.add_pipe("ner", source=recognizer)
+    nlp.add_pipe("bridle_spans", config={"scores_from": "ner", **config})
+    nlp.disable_pipe("ner")
+    return nlp
+
+
+def test_without_rules_entities_are_those_of_the_recognizer(recognizer: spacy.Language) -> None:
+    texts = [text for text, _ in letters(60, seed=2)]
+    plain = [found(doc.ents) for doc in recognizer.pipe(texts)]
+    beams = beam_spans(recognizer.get_pipe("ner"), map(recognizer.make_doc, texts))
+    alone = [found(doc.ents) for doc in with_spans().pipe(beams)]
+    assert sum(a != b for a, b in zip(alone, plain, strict=True)) > 8, "the beam alone would change many"
+    assert [found(doc.ents) for doc in beside(recognizer).pipe(texts)] == plain
+    assert [found(doc.ents) for doc in beside(recognizer, threshold=0.9).pipe(texts)] == plain
+    nested = beside(recognizer, overlap="nest", sets="spans")
+    assert [found(doc.spans["bridle"]) for doc in nested.pipe(texts)] == plain
+    with pytest.raises(bridle.ModelError, match=r"the scores of a beam are probabilities; got scores='log_odds'"):
+        beside(recognizer, scores="log_odds")
+
+
+@pytest.mark.parametrize("rule", ["at most 2 segments of PER", "at most 1 segment of LOC  [penalty 0.1]"])
+def test_entities_change_only_where_they_break_a_rule(recognizer: spacy.Language, rule: str) -> None:
+    texts, label, most = [text for text, _ in letters(60, seed=2)], rule.split()[5], int(rule.split()[2])
+    broken = 0
+    for own, doc in zip(recognizer.pipe(texts), beside(recognizer, rules=[rule]).pipe(texts), strict=True):
+        breaks = sum(ent.label_ == label for ent in own.ents) > most
+        broken += breaks
+        if "penalty" not in rule:
+            assert sum(ent.label_ == label for ent in doc.ents) <= most
+        assert breaks or found(doc.ents) == found(own.ents)
+        record = doc._.bridle["bridle_spans"]
+        assert record["optimal"] and record["score"] == pytest.approx(record["bound"])
+    assert 3 < broken < 57
+
+
+def test_the_spans_of_a_recognizer_are_the_best_until_one_of_them_is_forbidden() -> None:
+    """Whatever the beam says; then probable candidates take its place, and the others stay."""
+    random, replaced = np.random.default_rng(0), 0
+    doc = spacy.blank("en").make_doc("a b c d e f g h")
+    for _ in range(200):
+        cuts = sorted(random.choice(9, size=6, replace=False).tolist())
+        spans = [Span(doc, a, b, "X") for a, b in zip(cuts[::2], cuts[1::2], strict=True)]
+        starts = random.integers(0, 8, 9).tolist()
+        spans += [Span(doc, a, min(8, a + int(random.integers(1, 4))), "Y") for a in starts]
+        gains = keep_own(random.normal(0, 5, len(spans)), spans, [0, 1, 2], "forbid")
+        assert select_spans(bridle.SpanSelector(), doc, spans, gains).indices == [0, 1, 2]
+        gains[1] = -np.inf
+        chosen = select_spans(bridle.SpanSelector(), doc, spans, gains).indices
+        assert {0, 2} <= set(chosen)
+        replaced += len(chosen) == 3
+    assert replaced > 20
+
+
+def test_unknown_labels_are_found_before_the_first_document(recognizer: spacy.Language, tmp_path: Path) -> None:
+    says, rules = r"unknown label .*got 'PERS'; wanted one of O, LOC, PER.*\n.*'PER'", ["at most 1 segment of PERS"]
+    file = tmp_path / "my.rules"
+    file.write_text(rules[0])
+    for wrong in (rules, str(file)):
+        with pytest.raises(bridle.LabelError, match=says):
+            beside(recognizer, rules=wrong)
+    with pytest.raises(bridle.LabelError, match=r"unknown label .*got 'PERS'"):
+        with_spans(rules=rules, labels=["PER", "LOC"])
+    beside(recognizer).to_disk(tmp_path / "pipeline")
+    with pytest.raises(bridle.LabelError, match=says):
+        spacy.load(tmp_path / "pipeline", config={"components": {"bridle_spans": {"rules": rules}}})
+    nlp = spacy.blank("en")
+    nlp.add_pipe("ner")
+    nlp.add_pipe("bridle_spans", config={"scores_from": "ner", "rules": rules})  # no labels are known yet
+    with pytest.raises(bridle.LabelError, match=says):
+        nlp.initialize(lambda: [Example.from_dict(nlp.make_doc(TEXT), {"entities": PEOPLE})])
 
 
 def test_a_recognizer_may_come_later(tmp_path: Path) -> None:

@@ -272,9 +272,8 @@ def test_components_without_scores(statistical: spacy.Language) -> None:
     nlp.add_pipe("spancat").add_label("X")
     nlp.initialize()
     for name in ("ner", "textcat_multilabel", "spancat"):
-        nlp.add_pipe("bridle_tagger", name=f"of_{name}", config={"scores_from": name})
         with pytest.raises(bridle.ModelError, match=r"no scores per token and label.*\n.*see bridle_spans"):
-            nlp.get_pipe(f"of_{name}")(nlp.make_doc("dog"))
+            nlp.add_pipe("bridle_tagger", name=f"of_{name}", config={"scores_from": name})(nlp.make_doc("dog"))
     blank = spacy.blank("en")
     blank.add_pipe("tagger")
     blank.add_pipe("bridle_tagger", config={"scores_from": "tagger"})
@@ -376,9 +375,8 @@ def test_missing_models_and_files(tmp_path: Path, parts_of_speech: Model) -> Non
     assert nlp.get_pipe("bridle_tagger").model is None, "spaCy asks for it where no file must be read"
     with pytest.raises(bridle.ModelFileError, match=r"no\.bridle: cannot read this file; got No such file"):
         nlp("the cat")
-    nlp = with_tagger(parts_of_speech, rules=str(tmp_path / "no.rules"))
     with pytest.raises(bridle.FileError, match=r"no\.rules: cannot read the rules file; got No such file"):
-        nlp("the cat")
+        with_tagger(parts_of_speech, rules=str(tmp_path / "no.rules"))
     with pytest.raises(bridle.ModelError, match="this is not a model of Bridle; got str"):
         nlp.get_pipe("bridle_tagger").model = "my.bridle"
     with pytest.raises(bridle.ModelError, match="the model has not been trained"):
@@ -386,6 +384,32 @@ def test_missing_models_and_files(tmp_path: Path, parts_of_speech: Model) -> Non
     for data, says in (("text", "got str"), (b"\xc1", "not what to_bytes returned")):
         with pytest.raises(bridle.ModelError, match=says):
             nlp.get_pipe("bridle_tagger").from_bytes(data)
+
+
+def test_unknown_labels_are_found_before_the_first_document(
+    statistical: spacy.Language, parts_of_speech: Model, tmp_path: Path
+) -> None:
+    says = r"unknown label .*got 'NN'; wanted one of .*D, N, V"
+    rules, file, saved = ["at most 1 token of NN"], tmp_path / "my.rules", tmp_path / "my.bridle"
+    file.write_text(rules[0])
+    parts_of_speech.save(saved)
+    nlp = spacy.blank("en")
+    nlp.add_pipe("tagger", source=statistical)
+    for config in ({"scores_from": "tagger"}, {"model": str(saved)}):
+        for wrong in (rules, str(file)):
+            with pytest.raises(bridle.LabelError, match=says):
+                nlp.add_pipe("bridle_tagger", config={**config, "rules": wrong})
+    tagger = nlp.add_pipe("bridle_tagger", config={"rules": rules})
+    with pytest.raises(bridle.LabelError, match=says):
+        tagger.model = parts_of_speech
+    assert tagger.model is None
+    nlp.config["initialize"]["components"]["bridle_tagger"] = {"model": str(saved)}
+    with pytest.raises(bridle.LabelError, match=says):
+        nlp.initialize(lambda: [Example.from_dict(nlp.make_doc("the cat"), {"tags": ["D", "N"]})])
+    nlp = with_tagger(None, model=str(saved))
+    nlp.to_disk(tmp_path / "pipeline")
+    with pytest.raises(bridle.LabelError, match=says):
+        spacy.load(tmp_path / "pipeline", config={"components": {"bridle_tagger": {"rules": rules}}})
 
 
 def test_a_model_by_its_path(tmp_path: Path, parts_of_speech: Model) -> None:

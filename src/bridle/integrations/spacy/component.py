@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from inspect import Parameter, signature
 from pathlib import Path
@@ -68,7 +68,8 @@ def record_of(answer: Decoding | Selection, bonus: float = 0.0) -> dict[str, Any
 class Component(Pipe):  # type: ignore[misc]  # spaCy has no types that are checked here
     """A component that annotates documents in batches, and that is saved with its pipeline.
 
-    Subclasses define `_annotate`, and extend `_paths`, `_saved` and `_take` if they save more than rules.
+    Subclasses define `_annotate` and `_check_rules`, and extend `_paths`, `_saved` and `_take` if they save more than
+    rules.
     """
 
     def __init__(self, nlp: Any, name: str, rules: str | Sequence[str], sets: str, key: str) -> None:
@@ -86,6 +87,24 @@ class Component(Pipe):  # type: ignore[misc]  # spaCy has no types that are chec
         It may raise before the first document is changed, if the error concerns all of them.
         """
         raise NotImplementedError
+
+    def _check_rules(self) -> None:
+        """Raise if a rule names an unknown label, provided that the labels are known."""
+        raise NotImplementedError
+
+    def _check_at_construction(self) -> None:
+        """Check the rules, unless files are needed that a saved pipeline has contents of its own for."""
+        files = [path for path in self._paths().values() if path is not None]
+        loading = self.name in self.nlp._meta.get("components", ())  # by spacy.load, which calls from_disk next
+        if not (files and loading) and all(Path(path).exists() for path in files):
+            self._check_rules()
+
+    def initialize(self, get_examples: Callable[[], Iterable[Any]] | None = None, *, nlp: Any = None) -> None:
+        """Check the rules: ``nlp.initialize`` calls this when the components before this one know their labels.
+
+        The parameters, which spaCy passes, are not used.
+        """
+        self._check_rules()
 
     def __call__(self, doc: Doc) -> Doc:
         """Annotate one document, in place."""
@@ -204,6 +223,7 @@ class Component(Pipe):  # type: ignore[misc]  # spaCy has no types that are chec
             )
         except (TypeError, ValueError) as error:  # of msgpack
             raise ModelError("this is not what to_bytes returned", got=str(error), wanted="its bytes") from None
+        self._check_rules()
         return self
 
     def to_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> None:
@@ -215,6 +235,7 @@ class Component(Pipe):  # type: ignore[misc]  # spaCy has no types that are chec
         """Load the folder that `to_disk` wrote."""
         self._prepared, self._sources = None, {}
         spacy_util.from_disk(path, dict.fromkeys([SOURCES, *self._paths()], self._read), exclude)
+        self._check_rules()
         return self
 
     def _read(self, file: Path) -> None:

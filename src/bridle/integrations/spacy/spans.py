@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from spacy.tokens import Doc
 
 BEAM_WIDTH, BEAM_DENSITY = 16, 0.0001  # analyses, and how probable they must be beside the best one
+MARGIN = 0.001  # log-odds by which an entity of the recognizer is worth choosing, whatever its beam says
 ENTITIES = ["ENT_IOB", "ENT_TYPE", "ENT_KB_ID", "ENT_ID"]  # attributes of tokens that hold entities
 
 
@@ -25,15 +26,19 @@ class Candidates(NamedTuple):
 
     spans: list[Any]
     scores: list[float]
+    own: list[int] | None = None  # those that the recognizer itself chooses, by their numbers
 
 
 class BridleSpans(Component):
     """Select the best spans of documents under rules: the component ``bridle_spans``.
 
-    Candidates come from ``doc.spans[spans_key]`` with their scores, as ``spancat`` leaves them, or from the beam of a
-    named entity recognizer. Of all sets of them that obey the rules and do not overlap, the best one becomes
-    ``doc.ents``. How it is known to be the best is in ``doc._.bridle["bridle_spans"]``: the status, the score, its
-    bound and the soft rules that are violated, as in `bridle.Selection`.
+    Candidates come from ``doc.spans[spans_key]`` with their scores, as ``spancat`` leaves them, or from a named entity
+    recognizer. Of all sets of them that obey the rules and do not overlap, the best one becomes ``doc.ents``. How it is
+    known to be the best is in ``doc._.bridle["bridle_spans"]``: the status, the score, its bound and the soft rules
+    that are violated, as in `bridle.Selection`.
+
+    The entities of a recognizer stay unless they break a rule: its beam offers other candidates and says how probable
+    each is, but no candidate is worth more than the entities that it would replace.
 
     Parameters
     ----------
@@ -44,18 +49,20 @@ class BridleSpans(Component):
     spans_key : str, default "sc"
         Where the candidates are.
     scores_from : str, optional
-        Name of a named entity recognizer whose beam gives the candidates instead. It may be disabled, or come later;
-        what it needs (``tok2vec``) must run. It is looked up when it is first needed.
+        Name of a named entity recognizer whose entities and beam give the candidates instead. It may be disabled, or
+        come later; what it needs (``tok2vec``) must run. It is looked up when it is first needed.
     beam_width : int, default 16
         Number of analyses in that beam.
     rules : list of str, or str
         Sentences, or the path of a .rules file. The text of a file is saved with the pipeline.
     labels : list of str, optional
-        Labels that rules may name. By default those of the component that makes the candidates, if it is known.
+        Labels that rules may name. By default those of the component that makes the candidates, if it is known. Other
+        names are an error as soon as the labels are known: in ``add_pipe`` if that component is there and trained.
     scores : {"probability", "log_odds"}, default "probability"
-        What the scores of candidates are.
+        What the scores of candidates are; those of a beam are probabilities.
     threshold : float, default 0.5
-        The probability from which on a span is worth choosing.
+        The probability from which on a span is worth choosing. Entities of a recognizer always are; for them, it shifts
+        what they are worth beside the penalties of soft rules.
     default_score : float, optional
         The score of candidates that have none, for example of a ``span_ruler``.
     overlap : {"forbid", "nest"}, default "forbid"
@@ -118,44 +125,58 @@ class BridleSpans(Component):
         check_width(beam_width)
         if overlap == "nest" and sets == "ents":
             raise ModelError("doc.ents cannot hold nested spans", got="overlap='nest'", wanted="sets='spans'")
+        if scores_from is not None and scores == "log_odds":
+            raise ModelError("the scores of a beam are probabilities", got="scores='log_odds'", wanted="'probability'")
         self.spans_key, self.spans_key_out, self.existing = spans_key, spans_key_out, existing
         self._scores_from, self._width, self._default = scores_from, beam_width, default_score
         self._labels, self._threshold = labels, threshold
         self._kind: Any = scores
         self._options: dict[str, Any] = {"overlap": overlap, "on_infeasible": on_infeasible, "time_limit": time_limit}
+        self._check_at_construction()
 
     @property
     def labels(self) -> tuple[str, ...]:
         """Labels that the spans may have, as far as they are known."""
         return tuple(sorted(self._known_labels() or ()))
 
+    def _makers(self) -> list[Any]:
+        """Return the components of the pipeline that make the candidates."""
+        if self._scores_from is not None:
+            return [pipe for name, pipe in self.nlp.components if name == self._scores_from]
+        return [pipe for _, pipe in self.nlp.components if getattr(pipe, "key", None) == self.spans_key]
+
     def _known_labels(self) -> set[str] | None:
         """Return the labels of the candidates, if they are known."""
         if self._labels is not None:
             return set(self._labels)
-        if self._scores_from is not None:
-            makers = [pipe for name, pipe in self.nlp.components if name == self._scores_from]
-        else:
-            makers = [pipe for _, pipe in self.nlp.components if getattr(pipe, "key", None) == self.spans_key]
-        return {label for pipe in makers for label in pipe.labels} or None
+        return {label for pipe in self._makers() for label in getattr(pipe, "labels", ())} or None
+
+    def _check_rules(self) -> None:
+        makers = self._makers()
+        if self._labels is not None or all(getattr(pipe, "labels", ()) for pipe in makers):  # patterns may come later
+            self._build_selector()
+
+    def _build_selector(self) -> SpanSelector:
+        """Compile the rules; raise if one names a label that no candidate can have."""
+        rules, known = self._read_rules(), self._known_labels()
+        if known is not None and (self._labels is not None or self.existing == "overwrite"):
+            SpanSelector(rules, sorted(known))
+        return SpanSelector(rules, **self._options)
 
     def _ready(self) -> SpanSelector:
         if self._prepared is None:
-            rules, known = self._read_rules(), self._known_labels()
-            if known is not None and (self._labels is not None or self.existing == "overwrite"):
-                SpanSelector(rules, sorted(known))  # raises if a rule names another label
-            self._prepared = SpanSelector(rules, **self._options)
+            self._prepared = self._build_selector()
         selector: SpanSelector = self._prepared
         return selector
 
     def _annotate(self, docs: Sequence["Doc"]) -> list[Exception | None]:
         selector = self._ready()
-        from_beams: Sequence[Candidates | None] = [None] * len(docs)
+        recognized: Sequence[Candidates | None] = [None] * len(docs)
         if self._scores_from is not None:
             recognizer = self._other(self._scores_from, "a named entity recognizer")
-            from_beams = beam_candidates(recognizer, docs, self._width)
+            recognized = recognize(recognizer, docs, self._width)
         failures: list[Exception | None] = [None] * len(docs)
-        for number, (doc, candidates) in enumerate(zip(docs, from_beams, strict=True)):
+        for number, (doc, candidates) in enumerate(zip(docs, recognized, strict=True)):
             try:
                 self._select(selector, doc, candidates or self._candidates(doc))
             except Exception as error:
@@ -186,8 +207,11 @@ class BridleSpans(Component):
             raise ModelError(what, got=shown(scores), wanted="numbers") from None
 
     def _select(self, selector: SpanSelector, doc: "Doc", candidates: Candidates) -> None:
-        rows = [(span.start, span.end, span.label_, score) for span, score in zip(*candidates, strict=True)]
+        scored = zip(candidates.spans, candidates.scores, strict=True)
+        rows = [(span.start, span.end, span.label_, score) for span, score in scored]
         gains = candidates_of(rows, self._kind, self._threshold).gains
+        if candidates.own is not None:
+            gains = keep_own(gains, candidates.spans, candidates.own, self._options["overlap"])
         kept = list(doc.ents) if self.existing == "keep" else []
         weight = 1 + float(np.abs(gains[np.isfinite(gains)]).sum())  # more than all candidates together
         spans = [*candidates.spans, *kept]
@@ -280,7 +304,7 @@ def beam_spans(
     beam_width: int = BEAM_WIDTH,
     beam_density: float = BEAM_DENSITY,
 ) -> list["Doc"]:
-    """Write the entities in the beam of a named entity recognizer, with their probabilities, to ``doc.spans``.
+    """Write the entities of a named entity recognizer and of its beam, with their probabilities, to ``doc.spans``.
 
     The component ``bridle_spans`` does that automatically with ``scores_from``; use this to see the candidates.
 
@@ -309,7 +333,7 @@ def beam_spans(
     """
     check_width(beam_width)
     listed = list(docs)
-    for doc, candidates in zip(listed, beam_candidates(ner, listed, beam_width, beam_density), strict=True):
+    for doc, candidates in zip(listed, recognize(ner, listed, beam_width, beam_density), strict=True):
         doc.spans[spans_key] = candidates.spans
         doc.spans[spans_key].attrs["scores"] = np.array(candidates.scores, dtype=np.float32)
     return listed
@@ -321,8 +345,11 @@ def check_width(width: int) -> None:
         raise ModelError("the beam needs at least one analysis", got=f"beam_width={width}", wanted="1 or more")
 
 
-def beam_candidates(ner: Any, docs: Sequence["Doc"], width: int, density: float = BEAM_DENSITY) -> list[Candidates]:
-    """Return the entities of all analyses in the beam, each with the probability of the analyses that have it."""
+def recognize(ner: Any, docs: Sequence["Doc"], width: int, density: float = BEAM_DENSITY) -> list[Candidates]:
+    """Return the entities of a recognizer and those of all analyses in its beam; the entities of documents stay.
+
+    The score of each is the probability of the analyses that have it.
+    """
     if not hasattr(ner, "beam_parse") or not hasattr(ner, "scored_ents"):
         got, wanted = type(ner).__name__, "a named entity recognizer of spaCy ('ner' or 'beam_ner')"
         cause = "Spans of other components: leave scores_from out and name their spans_key."
@@ -333,12 +360,41 @@ def beam_candidates(ner: Any, docs: Sequence["Doc"], width: int, density: float 
         doc.set_ents([], default="missing")
     try:
         scored = iter(ner.scored_ents(ner.beam_parse(full, beam_width=width, beam_density=density)) if full else ())
+        ner.set_annotations(full, ner.predict(full))
+        chosen = iter([[(ent.start, ent.end, ent.label_) for ent in doc.ents] for doc in full])
     finally:
         for doc, array in zip(full, entities, strict=True):
             doc.from_array(ENTITIES, array)
     candidates = []
     for doc in docs:
-        items = sorted(next(scored).items()) if len(doc) else []
-        spans = [Span(doc, start, end, label=label) for (start, end, label), _ in items]
-        candidates.append(Candidates(spans, [min(float(score), 1.0) for _, score in items]))
+        own = next(chosen) if len(doc) else []
+        scores = dict.fromkeys(own, 0.0) | (next(scored) if len(doc) else {})
+        rows = sorted(scores)
+        spans = [Span(doc, start, end, label=label) for start, end, label in rows]
+        probabilities = [min(float(scores[row]), 1.0) for row in rows]
+        candidates.append(Candidates(spans, probabilities, [rows.index(row) for row in own]))
     return candidates
+
+
+def keep_own(
+    gains: npt.NDArray[np.float64], spans: Sequence[Any], own: Sequence[int], overlap: str
+) -> npt.NDArray[np.float64]:
+    """Return gains (N,) of spans under which those at `own` are the best choice as long as no rule speaks against it.
+
+    g(s) = max(gain(s), MARGIN)                       for a span s at `own`, with which n(s) others overlap
+    g(c) = min(gain(c), g(s) / (1 + n(s)))            for another one, and every s that it overlaps with
+    g(c) = min(gain(c), -MARGIN)                      for another one that overlaps with none
+
+    At most n(s) spans can take the place of s, so they are worth less than s together.
+    """
+    start, end = np.array([(span.start, span.end) for span in spans], dtype=np.int64).reshape(-1, 2).T
+    kept, other = np.array(own, dtype=np.intp), np.setdiff1d(np.arange(len(spans)), own)
+    better = gains.copy()
+    better[kept] = np.maximum(gains[kept], MARGIN)
+    meets = (start[kept, None] < end[other]) & (start[other] < end[kept, None])  # (own, others)
+    if overlap == "nest":  # a span inside another one does not take its place
+        meets[:] = False
+    shares = better[kept] / (1 + meets.sum(axis=1))
+    most = np.where(meets, shares[:, None], np.inf).min(axis=0, initial=np.inf)
+    better[other] = np.minimum(gains[other], np.where(meets.any(axis=0), most, -MARGIN))
+    return better

@@ -48,8 +48,8 @@ class BridleTagger(Component):
     name : str
         Name of the component.
     model : str, optional
-        A model file of Bridle (`Tagger.save`). It is read when it is first needed, and saved with the pipeline, which
-        does not need the file any more. In Python, set the attribute `model` instead.
+        A model file of Bridle (`Tagger.save`). It is read at once, and saved with the pipeline, which does not need the
+        file any more. In Python, set the attribute `model` instead.
     scores_from : str, optional
         Name of a tagger or morphologizer of the pipeline whose scores are decoded, instead of a model of Bridle. It may
         be disabled, or come later; what it needs (``tok2vec``) must run. It is looked up when it is first needed.
@@ -126,6 +126,7 @@ class BridleTagger(Component):
         self._threads = threads
         self._model: Tagger | None = None
         self._want: tuple[Want, ...] = ("probabilities",) if scores == "marginals" else ()
+        self._check_at_construction()
 
     @property
     def model(self) -> Tagger | None:
@@ -141,6 +142,7 @@ class BridleTagger(Component):
             raise ModelError("this is not a model of Bridle", got=type(model).__name__, wanted="a bridle.CRF, or such")
         if not model.__sklearn_is_fitted__():
             raise not_fitted("the model has not been trained", wanted="fit(X, y), or bridle.load(path)")
+        Decoder(model.labels_, self._read_rules(), **self._options)  # raises if a rule names an unknown label
         self._model, self._prepared = model, None
 
     def _read_model(self) -> Tagger | None:
@@ -157,6 +159,7 @@ class BridleTagger(Component):
         """
         if model is not None:
             self.model = load(model)
+        super().initialize(get_examples, nlp=nlp)
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -173,6 +176,14 @@ class BridleTagger(Component):
     def rules(self) -> list[str]:
         """The rules, as sentences."""
         return [str(rule) for rule in self._read_rules()]
+
+    def _check_rules(self) -> None:
+        if self._scores_from is None:
+            known = self._read_model() is not None
+        else:  # a component that is not there yet, or not trained yet, is looked up later
+            known = any(name == self._scores_from and getattr(pipe, "labels", ()) for name, pipe in self.nlp.components)
+        if known:
+            self._ready()
 
     def _ready(self) -> tuple["Source", Decoder]:
         """Return the source of scores and the decoder, built when they are first needed."""
