@@ -42,6 +42,7 @@ SETTINGS = {
     "spark.executor.extraJavaOptions": QUICK_JAVA,
 }
 PATIENCE = 900.0  # seconds for what should take much less
+ATTEMPTS = 5  # to kill a process before the job is over
 
 
 # ---- what is tagged -------------------------------------------------------------------------------------------------
@@ -239,15 +240,27 @@ def trial(
     def begin() -> subprocess.Popen[bytes]:
         return start(data, out, folder, log, mark, files_per_trigger=files_per_trigger)
 
-    begun, killed, lost, restarts, alone = time.monotonic(), 0, 0, 0, None
+    begun, killed, lost, restarts, alone, attempts = time.monotonic(), 0, 0, 0, None, 1
     process = begin()
+
+    def reaches(batches: int) -> bool:
+        return committed(out) >= batches or process.poll() is not None
+
+    def victims_or_end() -> Any:
+        return at_work(kill, mark) or process.poll() is not None
+
     try:
-        until(lambda: committed(out) >= after or process.poll() is not None, f"{after} batches", patience)
+        until(lambda: reaches(after), f"{after} batches", patience)
         time.sleep(pause)
         while not lost:  # a process may have finished its task just before it is killed: then it was no trial
-            victims = until(lambda: at_work(kill, mark) or process.poll() is not None, "a busy worker", patience)
-            if victims is True:
-                raise RuntimeError(f"the job was over before something at work was killed: {log}")
+            victims = until(victims_or_end, "a busy worker", patience)
+            if victims is True:  # the job was over: no trial
+                if attempts == ATTEMPTS:
+                    raise RuntimeError(f"the job was over before something at work was killed: {log}")
+                shutil.rmtree(out)
+                process, begun, attempts = begin(), time.monotonic(), attempts + 1
+                until(lambda: reaches(1), "a batch", patience)
+                continue
             for pid in victims if kill == "driver" else rng.sample(victims, 1):
                 _kill(pid)
             at, done, killed = time.monotonic() - begun, committed(out), killed + 1

@@ -794,8 +794,8 @@ def of_json(line: str, *, ids: bool = True) -> Result:
     record = json.loads(line)
     labels = record["labels"]
     output: dict[str, Any] = {"id": str(record["id"])} if ids else {}
-    if "probability" in record:
-        output["probabilities"] = record["probability"]
+    if "probabilities" in record:
+        output["probabilities"] = record["probabilities"]
     if "status" in record:  # in shards
         if (text := record.get("error")) is None:
             error: dict[str, Any] = {"error": NONE if record["status"] == "infeasible" else None}
@@ -1150,7 +1150,6 @@ ROUTES = [
         _JSON,
         cases=_LINES,
         bad="raise",
-        digits=6,
     ),
     Route("tag, jsonl, file to stdout", tag_command("jsonl", "json", "file to stdout"), _BEST | {"id"}, bad="raise"),
     Route(
@@ -1159,7 +1158,6 @@ ROUTES = [
         _JSON,
         cases=("relax", "given"),
         bad="raise",
-        digits=6,
     ),
     Route(
         "tag, jsonl, gz to gz", tag_command("jsonl", "json", "gz to gz"), _BEST | {"id"}, cases=("plain",), bad="raise"
@@ -1178,7 +1176,6 @@ ROUTES = [
         _ARROW,
         ("given", "columns"),
         "raise",
-        6,
     ),
     Route(
         "tag, arrow to jsonl",
@@ -1211,7 +1208,6 @@ ROUTES = [
         _CONLL,
         ("relax",),
         "raise",
-        6,
     ),
     Route(
         "tag, text to spans, --scores",

@@ -112,6 +112,12 @@ def test_spans_scores_and_more() -> None:
         )
 
 
+def test_the_outside_label_is_never_a_span() -> None:
+    model = bridle.CRF(features="word[0]", c2=1.0).fit([["Ann", "met", "Bob"]] * 3, [["PER", "O", "PER"]] * 3)
+    result = Tag(model, output="spans")(pa.table({"tokens": [["Ann", "met"]]}))
+    assert listed(result, "spans") == [[{"start": 0, "end": 1, "label": "PER"}]]
+
+
 @pytest.mark.parametrize("output", ["labels", "spans", "ids"])
 @pytest.mark.parametrize("column", ["tokens", "text"])
 def test_the_schema_is_known_without_rows(output: Any, column: str) -> None:

@@ -82,7 +82,7 @@ def test_rules_scores_and_the_k_best(run: Cli, folder: Path, tmp_path: Path) -> 
     ranked = json.loads(run.stdout("tag", folder / "m.bridle", "--k", 3, stdin=text))["k_best"]
     assert len(ranked) == 3 and ranked[0]["score"] >= ranked[1]["score"] >= ranked[2]["score"]
     scored = json.loads(run.stdout("tag", folder / "m.bridle", "--scores", stdin=text))
-    assert len(scored["probability"]) == 5 and all(0 < p <= 1 for p in scored["probability"])
+    assert len(scored["probabilities"]) == 5 and all(0 < p <= 1 for p in scored["probabilities"])
 
 
 def test_an_infeasible_sequence(run: Cli, folder: Path, tmp_path: Path) -> None:

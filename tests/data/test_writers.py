@@ -27,6 +27,7 @@ from bridle.data.source import Source
 from bridle.errors import BridleError, FeatureError, FileError
 from bridle.tagging import Block, Outcomes, tag
 from bridle.tagging.arrow import Layout
+from bridle.tagging.figures import figures_of
 
 text = st.text(alphabet=st.sampled_from('ab"\\/ #\t\n\r\x00\x01\x7f é€😀\u2028'), max_size=3)
 plain = st.sampled_from(["a", "é", "# b", "c d", "x"])
@@ -151,13 +152,15 @@ def test_all_lines_of_a_block_have_the_same_columns() -> None:
 def test_jsonl_has_scores_and_the_k_best_if_they_are_wanted() -> None:
     block = block_of([Example({"word": ["a"], "labels": ["L"]}, id=7)])
     outcomes = outcomes_of([["X"]], want=["k_best", "probabilities"], k=2)
-    shard = json.loads(format_named("jsonl", {}).encode_rows(block, outcomes, 1, Layout(scores=True, k=2)))
+    shard = json.loads(
+        format_named("jsonl", {}).encode_rows(block, outcomes, 1, Layout(figures=figures_of(scores=True, k=True)))
+    )
     assert list(shard) == [
         "id", "tokens", "labels", "labels_", "score", "bound", "probabilities", "k_best", "status",
     ]  # fmt: skip
     assert (shard["id"], shard["labels_"], shard["score"], shard["probabilities"]) == (7, ["L"], 1.0, [1.0])
     record = json.loads(format_named("jsonl", {}).encode(block, outcomes, 1))
-    assert record["probability"] == [1.0] and [labelling["labels"] for labelling in record["k_best"]] == [["X"]]
+    assert record["probabilities"] == [1.0] and [labelling["labels"] for labelling in record["k_best"]] == [["X"]]
 
 
 def table_of(format: str, pairs: Sequence[tuple[Block, Outcomes]], layout: Layout | None = None) -> bytes:
@@ -190,7 +193,7 @@ def test_tables_are_read_back(format: str) -> None:
 def test_tables_have_scores_and_the_k_best_if_they_are_wanted(format: str) -> None:
     block = block_of([Example({"word": ["a", "b"]})])
     outcomes = outcomes_of([["X", "Y"]], want=["k_best", "probabilities"], k=2)
-    data = table_of(format, [(block, outcomes)], Layout(scores=True, k=2))
+    data = table_of(format, [(block, outcomes)], Layout(figures=figures_of(scores=True, k=True)))
     table = pa.ipc.open_file(data).read_all() if format == "arrow" else pq.read_table(io.BytesIO(data))
     (row,) = table.to_pylist()
     assert row["score"] == 2.0 and len(row["probabilities"]) == len(row["k_best"]) == 2

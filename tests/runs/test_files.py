@@ -102,6 +102,8 @@ def test_no_rows_are_a_run_without_shards(model: Path, tmp_path: Path) -> None:
     assert run(model, tmp_path / "x.parquet", tmp_path / "out").shards == 0
     assert check(tmp_path / "out").rows == 0
     run(model, tmp_path / "x.parquet", tmp_path / "y.parquet", resume=False)
+    run(model, tmp_path / "x.parquet", tmp_path / "z.parquet", resume=False, scores=True, k=2)
+    assert {"score", "bound", "probabilities", "k_best", "status"} <= set(pq.read_schema(tmp_path / "z.parquet").names)
     assert pq.read_table(tmp_path / "y.parquet").num_rows == 0
 
 

@@ -113,6 +113,7 @@ def test_no_labelling_is_a_value(client: Client) -> None:
 
 def test_an_empty_request_and_an_empty_sequence(client: Client) -> None:
     assert client.ok("/tag", {"texts": []})["results"] == []
+    assert client.ok("/tag", {"texts": [], "probabilities": True, "k": 2})["results"] == []
     results = client.ok("/tag", {"texts": ["", " ", TEXT], "spans": True})["results"]
     assert [len(outcome["labels"]) for outcome in results[:2]] == [0, 0]
     assert results[2]["spans"]

@@ -31,7 +31,8 @@ from bridle.rules.base import Rule
 from bridle.rules.loading import as_rules, load
 from bridle.tagging import Block, tag
 from bridle.tagging.arrow import OUTPUTS, Layout, Output, arrow, is_object, is_texts, parts_of
-from bridle.tagging.labelling import Scorer, Want
+from bridle.tagging.figures import figures_of, want_of
+from bridle.tagging.labelling import Scorer
 
 OnError = Literal["row", "raise"]
 Rules = Rule | str | os.PathLike[str] | Iterable[Rule | str]
@@ -69,7 +70,7 @@ class TableFunction:
         if not isinstance(prefix, str):
             raise bad_option("prefix", prefix, "a string")
         thread_count(threads)
-        self.layout = Layout(output, bool(scores), int(k), prefix)
+        self.layout, self.k = Layout(output, figures_of(scores=bool(scores), k=k > 1), prefix), int(k)
         self.on_error, self.threads, self.options = on_error, int(threads), _checked_options(options)
 
     # ---- what Tag and Decode add ------------------------------------------------------------------------------------
@@ -250,10 +251,8 @@ class TableFunction:
     def _part(self, arrays: dict[str, Any], inputs: Mapping[str, str], first: int, chars: bool) -> list[Any]:
         """The new columns of some rows, which are numbered from `first`."""
         decoder, layout = self._decoder(), self.layout
-        want: list[Want] = []
-        want += ["probabilities"] if layout.scores else []
-        want += ["k_best"] if layout.k > 1 else []
-        outcomes = tag(self._block(arrays, inputs), self._scorer(), decoder, want=want, k=layout.k)
+        want = want_of(layout.figures)
+        outcomes = tag(self._block(arrays, inputs), self._scorer(), decoder, want=want, k=self.k)
         if self.options["on_infeasible"] == "raise":  # rows without labels say why
             for row, unanswered in outcomes.decodings.unanswered.items():
                 outcomes.errors.setdefault(row, unanswered.error)

@@ -32,7 +32,7 @@ from bridle.data import Lines, Pace, open_scores
 from bridle.data.jsonl import JsonLines
 from bridle.errors import LabelError
 from bridle.tagging import Block, tag
-from bridle.tagging.labelling import Want
+from bridle.tagging.figures import figures_of, want_of
 
 
 @app.command(cls=Command)
@@ -100,7 +100,7 @@ def decode(
             max_memory=memory,
             on_infeasible=on_infeasible.value,
         )
-        want: list[Want] = [] if k is None else ["k_best"]
+        want = want_of(figures_of(scores=False, k=k is not None))
         status, lines_format = Counter[str](), JsonLines()
         with Lines(out, warn, escape_controls) as lines, progress_bar(progress, source, out) as step:
             for chunk in source.chunks:

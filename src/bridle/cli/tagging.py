@@ -56,7 +56,8 @@ from bridle.errors import FileError, ModelError
 from bridle.models import load
 from bridle.runs.counts import RunResult
 from bridle.runs.files import Shards, ShardSize, is_folder, shard_format, write_one, write_shards
-from bridle.runs.run import MEMORY, Progress, Run, want_of
+from bridle.runs.run import MEMORY, Progress, Run
+from bridle.tagging.figures import figures_of
 
 # formats that are also the default of the output; whose spans may have probabilities
 _ALIKE = ("conll", "slashed", "segmented", "jsonl", "spans", "doccano", "labelstudio", "brat", "csv", "tsv")
@@ -275,7 +276,7 @@ def tag(
         Decoder(tagger.labels_, load_model_rules(rules, tagger, lenient=lenient) if rules else (), **settings),
         paths,
         reader.opened,
-        want_of(scores=scores, k=0 if k is None else 2),
+        figures_of(scores=scores, k=k is not None),
         best,
         on_error=on_error.value
         if on_error

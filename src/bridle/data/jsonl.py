@@ -31,6 +31,7 @@ from bridle.errors import Argument, BridleError, FeatureError, FileError, shown
 from bridle.features.columns import null_token
 from bridle.tagging.arrow import Layout, statuses_of
 from bridle.tagging.block import INTEGER, TEXT, Block, Column, Ids, JsonObjects
+from bridle.tagging.figures import FIGURES
 from bridle.tagging.labelling import Outcomes
 from bridle.texts import Offsets, Texts
 
@@ -353,12 +354,9 @@ def _labels_field(outcomes: Outcomes, n: int) -> tuple[Any, ...]:
 
 def _status_fields(outcomes: Outcomes, n: int, layout: Layout) -> list[tuple[Any, ...]]:
     fields = []
-    if layout.scores or layout.k > 1:
-        records = [outcomes.record(row, rounded=False) for row in range(n)]
-        names = ("score", "bound", "probability")[: 3 if layout.scores else 0] + ("k_best",)[: layout.k > 1]
-        for name in names:
-            texts = [_json(r[name]) if r.get(name) is not None else None for r in records]
-            fields.append(_values(_RAW, "probabilities" if name == "probability" else name, texts))
+    for name in layout.figures:
+        values = [FIGURES[name].value(outcomes, row) for row in range(n)]
+        fields.append(_values(_RAW, name, [None if value is None else _json(value) for value in values]))
     statuses, which = statuses_of(outcomes)
     fields.append(_values(_STRING, "status", statuses, which[:n]))
     if outcomes.errors:

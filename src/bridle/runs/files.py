@@ -31,9 +31,10 @@ from bridle.models import Tagger, load
 from bridle.rules.base import Rule
 from bridle.runs.counts import Counts, RunResult, compare, text_sum
 from bridle.runs.manifest import Manifest, Place, Record, Shard, head_of, read
-from bridle.runs.run import MEMORY, OnError, Progress, Run, Written, want_of
+from bridle.runs.run import MEMORY, OnError, Progress, Run, Written
 from bridle.tagging.arrow import Layout
 from bridle.tagging.block import TEXT, Ids
+from bridle.tagging.figures import figures_of
 
 SUFFIXES = {"parquet": ".parquet", "arrow": ".arrow", "jsonl": ".jsonl", "conll": ".conll"}  # of shards
 _PART = re.compile(r"part-\d{5,}\.\w+\.\d+-[0-9a-f]{6}-[0-9a-f]{8}\.part")  # as `bridle.atomic` names them
@@ -45,7 +46,7 @@ _PART = re.compile(r"part-\d{5,}\.\w+\.\d+-[0-9a-f]{6}-[0-9a-f]{8}\.part")  # as
 def write_one(run: Run, path: str | None, format: Format, *, warn: Any = None, show: Any = None) -> None:
     """Write what a run yields into one file, or to standard output (None): line by line, where the format can."""
     if isinstance(format, Parquet) and format.names is None:
-        with _TableFile(path, format, None) as table:
+        with _TableFile(path, format, Layout(figures=run.figures) if run.figures else None) as table:
             for rows in run:
                 table.write(rows)
     elif format.streams:
@@ -260,12 +261,11 @@ def write_shards(
     options: all that changes rows of the result, besides the model and the rules; another call must have the same.
     on_stop: called with the shards if an error or Ctrl-C ends it, and some are finished.
     """
-    layout = Layout(scores="probabilities" in run.want, k=run.k)
     inputs = [{"path": path, "size": length, "mtime_ns": changed} for path, length, changed in run.facts]
     head = head_of(
         run.tagger.fingerprint_, run.decoder.rules, {**options, "to": format.name, "on_error": run.on_error}, inputs
     )
-    shards = Shards(out, format, layout, head, size or ShardSize(), resume=resume)
+    shards = Shards(out, format, Layout(figures=run.figures), head, size or ShardSize(), resume=resume)
     run.begin, run.before, run.counts, run.ids = shards.begin, shards.counts, shards.counts, "number"
     run.shards = lambda: shards.count
     run.pace.most = min(run.pace.most, shards.size.rows)
@@ -421,7 +421,7 @@ def tag_files(
         tagger.decoder(rules, **settings),
         files(named),
         lambda path: opened(path, format, reading_options),
-        want_of(scores=scores, k=k),
+        figures_of(scores=scores, k=k > 1),
         k,
         on_error=on_error,
         threads=threads,

@@ -35,7 +35,8 @@ from bridle.runs.counts import MESSAGES, Counts, text_sum
 from bridle.runs.manifest import Place
 from bridle.tagging import Block, Outcomes, tag
 from bridle.tagging.block import Ids
-from bridle.tagging.labelling import ModelColumns, Want
+from bridle.tagging.figures import Want, want_of
+from bridle.tagging.labelling import ModelColumns
 
 TICK = 0.25  # seconds that the caller waits at most before it can report progress
 Item = TypeVar("Item")
@@ -294,8 +295,8 @@ class Run:
         The files.
     opener : callable
         Opens a file and says which format it has. A pipe is opened once.
-    want, k
-        What to compute, as in `tag`.
+    figures, k
+        What to write besides labels; the number of labellings for "k_best".
     ids : {"fill", "number"}, default "fill"
         A row without an id gets its number in the run as its id, even if another row has that as its id. "fill": only
         where other rows have ids.
@@ -315,7 +316,7 @@ class Run:
     decoder: Decoder
     inputs: Sequence[str]
     opener: Opener
-    want: Sequence[Want] = ()
+    figures: tuple[str, ...] = ()
     k: int = 1
     ids: Literal["fill", "number"] = "fill"
     on_error: OnError = "raise"
@@ -333,6 +334,7 @@ class Run:
 
     def __post_init__(self) -> None:
         self.counts = self.before
+        self.want: Sequence[Want] = want_of(self.figures)
         self.facts = [_facts(path) for path in self.inputs]
         self._seen: dict[str, int] = {}
         self._columns: dict[int, Mapping[str, str]] = {}  # names of the model, by file
@@ -440,12 +442,6 @@ class Run:
         return replace(
             block, ids=Ids.of(number if name is None else name for name, number in zip(names, numbers, strict=True))
         )
-
-
-def want_of(*, scores: bool, k: int) -> list[Want]:
-    """List the results that `tag` must compute for scores and k best."""
-    want: list[Want] = ["probabilities"] if scores else []
-    return [*want, "k_best"] if k > 1 else want
 
 
 def _facts(path: str) -> tuple[str, int, int]:

@@ -47,7 +47,7 @@ from bridle.serve.schemas import (
 )
 from bridle.serve.service import RuleText, Service
 from bridle.tagging import Block, Outcomes, tag
-from bridle.tagging.labelling import Want
+from bridle.tagging.figures import FIGURES, figures_of, want_of
 
 _encode = msgspec.json.Encoder().encode
 _INFEASIBLE_RULES = Error(
@@ -98,7 +98,7 @@ class TagWork:
         total = service.limits.check_sequences(self.input.tokens)
         service.limits.check_k(request.k, total)
         self.metrics.count_sequences(len(self.input.tokens), total)
-        return id(self.rules), request.on_infeasible, request.columns is None, request.k, request.probabilities
+        return id(self.rules), request.on_infeasible, request.columns is None, request.k, _figures(request)
 
 
 def run_tagging(jobs: Sequence[Job]) -> None:
@@ -124,11 +124,11 @@ def _tag_block(group: Sequence[Job]) -> None:
         Block(len(sequences), sequences=sequences),
         service.tagger,
         decoder,
-        want=_extras(request.k, request.probabilities),
+        want=want_of(figures := _figures(request)),
         k=request.k,
         threads=thread_count(service.threads) if rules.trusted else 1,  # rules of requests do not get all cores
     )
-    results = to_results(outcomes, rules)
+    results = to_results(outcomes, rules, figures)
     low = 0
     for job in group:
         high = low + len(job.work.input.sequences)
@@ -168,9 +168,9 @@ def read_sequences(service: Service, request: TagRequest) -> SequenceInput:
 # ---- results --------------------------------------------------------------------------------------------------------
 
 
-def _extras(k: int, probabilities: bool = False) -> list[Want]:
-    extras: list[Want] = ["k_best"] if k > 1 else []
-    return [*extras, "probabilities"] if probabilities else extras
+def _figures(request: TagRequest | DecodeRequest) -> tuple[str, ...]:
+    """List the figures that a request asks for; `score` and `bound` are in every answer."""
+    return figures_of(scores=getattr(request, "probabilities", False), k=request.k > 1)
 
 
 def request_error(outcomes: Outcomes, low: int, high: int) -> BridleError | None:
@@ -182,7 +182,7 @@ def request_error(outcomes: Outcomes, low: int, high: int) -> BridleError | None
     return errors[low]
 
 
-def to_results(outcomes: Outcomes, rules: RuleText) -> list[Result]:
+def to_results(outcomes: Outcomes, rules: RuleText, figures: Sequence[str] = ()) -> list[Result]:
     """Convert the outcomes of a block."""
     decodings = outcomes.decodings
     rows = decodings.labels, decodings.status.tolist(), decodings.scores.tolist(), decodings.bounds.tolist()
@@ -202,14 +202,14 @@ def to_results(outcomes: Outcomes, rules: RuleText) -> list[Result]:
             results[b].error = _INFEASIBLE_RULES if rules.rules else _INFEASIBLE_SCORES
         else:
             results[b].error = _LIMIT_REACHED
-    if outcomes.k_best is not None:
-        for result, best in zip(results, outcomes.k_best, strict=True):
+    for name in figures:
+        for b, result in enumerate(results):
             check_stopped()
-            result.k_best = [Ranked(decoding.labels, decoding.score) for decoding in best or ()]
-    if outcomes.probabilities is not None:
-        parts = np.split(outcomes.probabilities, decodings.offsets[1:-1])
-        for result, part, answered in zip(results, parts, decodings.answered.tolist(), strict=True):
-            result.probabilities = None if not answered or np.isnan(part).any() else part.tolist()
+            if name == "k_best":  # shorter than in files: labels and scores
+                best = outcomes.k_best[b] if outcomes.k_best else None
+                result.k_best = [Ranked(decoding.labels, decoding.score) for decoding in best or ()]
+            elif name not in ("score", "bound"):
+                setattr(result, name, FIGURES[name].value(outcomes, b))
     return results
 
 
@@ -268,10 +268,11 @@ def decode_scores(service: Service, request: DecodeRequest) -> TagAnswer:
     lattices = [_lattice(each, b, len(labels), errors) for b, each in enumerate(request.sequences)]
     given = [{**each.given, **({} if each.tokens is None else {"tokens": each.tokens})} for each in request.sequences]
     block = Block(len(lattices), scores=lattices, given=given, errors=errors)
-    outcomes = tag(block, None, decoder, want=_extras(request.k), k=request.k)
+    figures = _figures(request)
+    outcomes = tag(block, None, decoder, want=want_of(figures), k=request.k)
     if (error := request_error(outcomes, 0, len(block))) is not None:
         raise error
-    results = to_results(outcomes, rules)
+    results = to_results(outcomes, rules, figures)
     if request.spans:
         for result in results:
             result.spans = to_spans(result.labels, labels.span_labels)

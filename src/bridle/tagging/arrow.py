@@ -23,6 +23,7 @@ from bridle.extras import needed
 from bridle.features.columns import null_token
 from bridle.lattice import LARGEST
 from bridle.tagging.block import INTEGER, NO_ID, TEXT, Column, Ids
+from bridle.tagging.figures import FIGURES
 from bridle.tagging.labelling import Outcomes
 from bridle.texts import Offsets, Texts
 
@@ -385,37 +386,25 @@ class Layout:
     """Columns that are added to a table."""
 
     output: Output = "labels"
-    scores: bool = False
-    k: int = 1
+    figures: tuple[str, ...] = ()
     prefix: str = ""
 
     def fields(self, chars: bool) -> list[Any]:
         """Make the fields. chars: do spans say where they are in a text?"""
         pa = arrow()
-        texts, numbers = pa.list_(pa.string()), pa.list_(pa.float64())
         span = [("start", pa.int32()), ("end", pa.int32()), ("label", pa.string())]
         span += [("start_char", pa.int32()), ("end_char", pa.int32())] if chars else []
-        kinds = {"labels": texts, "ids": pa.list_(pa.int32()), "spans": pa.list_(pa.struct(span))}
+        kinds = {"labels": pa.list_(pa.string()), "ids": pa.list_(pa.int32()), "spans": pa.list_(pa.struct(span))}
         columns: list[tuple[str, Any]] = [(self.output, kinds[self.output])]
-        if self.scores:
-            columns += [("score", pa.float64()), ("bound", pa.float64()), ("probabilities", numbers)]
-        if self.k > 1:
-            columns.append(("k_best", pa.list_(pa.struct([("labels", texts), ("score", pa.float64())]))))
+        columns += [(name, FIGURES[name].kind(pa)) for name in self.figures]
         columns += [("status", pa.string()), ("error", pa.string())]
         return [pa.field(self.prefix + name, kind) for name, kind in columns]
 
     def arrays(self, outcomes: Outcomes, chars: bool = False) -> list[Any]:
         """Make the columns of the sequences of a block."""
-        pa, kinds = arrow(), self.fields(chars)
+        pa = arrow()
         columns = [{"labels": _labels, "ids": _ids, "spans": _spans}[self.output](outcomes, chars)]
-        if self.scores:
-            decodings = outcomes.decodings
-            columns += [_numbers_of(outcomes, decodings.scores), _numbers_of(outcomes, decodings.bounds)]
-            columns.append(_probabilities(outcomes))
-        if self.k > 1:
-            best = outcomes.k_best or ()
-            ranked = [None if x is None else [{"labels": y.labels, "score": y.score} for y in x] for x in best]
-            columns.append(pa.array(ranked, kinds[-3].type))
+        columns += [FIGURES[name].array(pa, outcomes) for name in self.figures]
         names, which = statuses_of(outcomes)
         messages: Any = pa.nulls(len(outcomes), pa.string())
         if outcomes.errors:
@@ -465,19 +454,3 @@ def _spans(outcomes: Outcomes, chars: bool) -> Any:
         columns |= {"start_char": pa.array(begins[first]), "end_char": pa.array(ends[last - 1])}
     counts = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=len(outcomes)))]).astype(np.int32)
     return _listed(outcomes, pa.StructArray.from_arrays(list(columns.values()), list(columns)), counts)
-
-
-def _numbers_of(outcomes: Outcomes, values: npt.NDArray[np.float64]) -> Any:
-    return arrow().array(values, mask=~(outcomes.labelled & np.isfinite(values)))
-
-
-def _probabilities(outcomes: Outcomes) -> Any:
-    pa = arrow()
-    assert outcomes.probabilities is not None
-    values, cuts = outcomes.probabilities, outcomes.decodings.offsets
-    gaps = np.add.reduceat(np.append(np.isnan(values), False), np.minimum(cuts[:-1], len(values))) > 0
-    there = outcomes.labelled & ~(gaps & (np.diff(cuts) > 0))
-    kept = np.repeat(there, np.diff(cuts))
-    offsets = np.concatenate([[0], np.cumsum(np.where(there, np.diff(cuts), 0))]).astype(np.int32)
-    mask = None if there.all() else pa.array(~there)
-    return pa.ListArray.from_arrays(pa.array(offsets), pa.array(values[kept]), mask=mask)

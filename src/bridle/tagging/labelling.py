@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
-from typing import Any, Literal, NamedTuple, Protocol, TypeVar, get_args
+from functools import cached_property
+from typing import Any, NamedTuple, Protocol, TypeVar, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -23,8 +23,8 @@ from bridle.labels import Labels
 from bridle.lattice import Batch, Lattice, Lattices
 from bridle.rules.conditions import missing_column
 from bridle.tagging.block import Block
+from bridle.tagging.figures import FIGURES, Want, sentence_of
 
-_sentence = lru_cache(maxsize=1024)(str)  # of a rule: a few rules are broken again and again
 Scalar = TypeVar("Scalar", bound=np.generic)
 
 
@@ -48,6 +48,8 @@ class Outcomes:
         The probability of each segment of each labelling, in order; None where there is none.
     chars : pair of arrays, optional
         Where the tokens begin and end in their texts.
+    wanted : set of str
+        What was computed besides labels, scores and bounds.
     """
 
     decodings: Decodings
@@ -57,6 +59,7 @@ class Outcomes:
     probabilities: npt.NDArray[np.float64] | None = None
     segment_probabilities: list[list[float] | None] | None = None
     chars: tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]] | None = None
+    wanted: frozenset[Want] = frozenset()
 
     def __len__(self) -> int:
         return len(self.decodings)
@@ -96,20 +99,17 @@ class Outcomes:
     @cached_property
     def segments(self) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32], npt.NDArray[np.int64]]:
         """The segments of all labellings: first token and the one after the last, among `ids`; the sequence."""
-        return segments_of(self.label_set, self.ids, self.offsets)
+        return segments_of(self.label_set.span_labels, self.ids, self.offsets)
 
-    def record(self, row: int, *, rounded: bool = True) -> dict[str, Any]:
+    def record(self, row: int) -> dict[str, Any]:
         """Return the results of a sequence except its labels, as JSON: `Decoding.to_dict` and what was wanted."""
         if row in self.decodings.errors:
             return {"error": str(self.errors[row])}
-        record = self.decodings[row].to_dict(_sentence)
+        record = self.decodings[row].to_dict(sentence_of)
         del record["labels"]
-        if self.k_best is not None and (best := self.k_best[row]) is not None:
-            record["k_best"] = [decoding.to_dict(_sentence) for decoding in best]
-        if self.probabilities is not None:
-            chances = self.probabilities[slice(*self.decodings.offsets[row : row + 2])]
-            listed = [round(p, 6) for p in chances.tolist()] if rounded else chances.tolist()
-            record["probability"] = listed if self.labelled[row] and not np.isnan(chances).any() else None
+        if self.wanted and self.labelled[row]:
+            wanted = (name for name, figure in FIGURES.items() if figure.want in self.wanted)
+            record |= {name: FIGURES[name].value(self, row) for name in wanted}
         if row in self.errors:
             record["error"] = str(self.errors[row])
         return record
@@ -142,7 +142,6 @@ def segments_of(
     return first, last, np.searchsorted(offsets, first, side="right") - 1
 
 
-Want = Literal["k_best", "probabilities", "segment_probabilities"]
 _WANT = frozenset(get_args(Want))
 
 
@@ -205,7 +204,7 @@ def tag(
     extras = _Extras(decoder, frozenset(want), k) if want else None
     scores = _scores_of(block, model, decoder)
     decodings, parts = decoder.decode_parts(scores, block.count, threads, stop=stop, more=extras)
-    outcomes = Outcomes(decodings, decoder.labels, dict(decodings.errors), chars=block.chars)
+    outcomes = Outcomes(decodings, decoder.labels, dict(decodings.errors), chars=block.chars, wanted=frozenset(want))
     if extras is not None:
         extras.add_to(outcomes, parts)
     return outcomes

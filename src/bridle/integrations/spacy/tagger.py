@@ -25,7 +25,7 @@ from bridle.models import Tagger, from_bytes, load
 from bridle.models.estimator import not_fitted
 from bridle.tagging import Block, Column, Outcomes, tag
 from bridle.tagging.block import offsets_of
-from bridle.tagging.labelling import Want
+from bridle.tagging.figures import Want, probabilities_of
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
@@ -276,11 +276,7 @@ class Answer(NamedTuple):
     @classmethod
     def of(cls, sequence: "TokenSequence", outcomes: Outcomes, k: int) -> "Answer":
         """Return the answer for sequence k; labellings that violate hard rules have no probabilities."""
-        decodings, probabilities = outcomes.decodings, None
-        if outcomes.probabilities is not None:
-            part = outcomes.probabilities[slice(*decodings.offsets[k : k + 2])]
-            probabilities = None if np.isnan(part).any() else part.tolist()
-        return cls(sequence.at, decodings[k], probabilities)
+        return cls(sequence.at, outcomes.decodings[k], probabilities_of(outcomes, k))
 
     def record(self) -> dict[str, Any]:
         """Return status, score and bound as JSON."""

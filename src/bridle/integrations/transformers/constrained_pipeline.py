@@ -40,7 +40,7 @@ from bridle.rules.base import Rule
 from bridle.rules.loading import as_rules
 from bridle.rules.patterns import check_pattern
 from bridle.tagging import Block, tag
-from bridle.tagging.labelling import Want
+from bridle.tagging.figures import Want
 
 NEEDS = "token classification with transformers needs transformers and torch"
 _torch = needed("torch", "transformers", NEEDS)
