@@ -125,7 +125,7 @@ class FittedRules:
 
     @property
     def verdict(self) -> str:
-        """What to use, and the figures that this rests on, as a sentence."""
+        """The recommended rules and the figures behind the recommendation, as one sentence."""
         passed, n = len(self.priced), self.candidates
         if not passed:
             return f"use no rules: none of {n} candidates passed the tests" if n else "use no rules: no rule was found"

@@ -110,7 +110,7 @@ class TunedRules:
 
     @property
     def verdict(self) -> str:
-        """What to use, and the figures that this rests on, as a sentence."""
+        """The recommended rules and the figures behind the recommendation, as one sentence."""
         others = (
             f"{self.figures[way]['quality']:.2%} {_NAMES[way].replace('no rules', 'without rules')} (p = {test.p:.2g})"
             for way, test in self.against.items()
