@@ -33,7 +33,10 @@ LabelLists = Sequence[Sequence[str | None]] | Table  # y; None: the label is mis
 
 _KEEPING = "ColumnTransformer(..., verbose_feature_names_out=False).set_output(transform='pandas')"
 # The likely cause where a token is a list:
-NAMELESS = f"Is X a table that has lost the names of its columns? {_KEEPING} keeps them."
+NAMELESS = (
+    "Columns need names: pass {'word': [...], 'pos': [...]} per sequence. "
+    f"Is X a table that has lost the names of its columns? {_KEEPING} keeps them."
+)
 _LISTED = ("to_pylist", "to_list", "tolist")  # PyArrow; Polars, pandas; others
 _PLAIN = (list, tuple, str, bytes, Mapping, np.ndarray)  # neither tables nor columns
 

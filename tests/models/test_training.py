@@ -353,6 +353,6 @@ def test_models_can_be_copied() -> None:
 
     X, y = [["a", "b"], ["b", "a"]], [["A", "B"], ["B", "A"]]
     for model in (CRF(features=["word[0]", "lower[0]"]).fit(X, y), CRF().fit([[["x"], ["y"]]], [["A", "B"]])):
-        data = X if model.features is not None else [[["x"], ["y"]]]
+        data = X if model.feature_set_ is not None or model.features != "auto" else [[["x"], ["y"]]]
         for again in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
             assert again.predict(data) == model.predict(data)

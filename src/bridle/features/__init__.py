@@ -11,7 +11,7 @@ from bridle.errors import FeatureError
 from bridle.features.columns import Encoded, sequences_of
 from bridle.features.derived import FUNCTIONS, Function, lists_of, templates_of_lists
 from bridle.features.plain import PlainFeatures
-from bridle.features.sets import FEATURE_SETS, SETS, FeatureChoice, FeatureSet, choose_features
+from bridle.features.sets import FEATURE_SETS, SETS, FeatureChoice, FeatureSet, are_features, choose_features
 from bridle.features.templates import Template, Templates
 from bridle.features.vocabulary import TemplateFeatures
 
@@ -29,6 +29,7 @@ __all__ = [
     "Template",
     "TemplateFeatures",
     "Templates",
+    "are_features",
     "choose_features",
     "features_of",
     "sequences_of",

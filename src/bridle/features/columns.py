@@ -7,7 +7,7 @@ of them are a list, or a table or a column of lists (see frames.py).
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from itertools import chain, pairwise
 from typing import Any, overload
@@ -122,7 +122,11 @@ def not_a_string(token: Any, name: str = "tokens") -> FeatureError:
     """Return the error for a token that is not a string."""
     if frames.is_missing(token):
         return null_token(name)
-    cause = frames.NAMELESS if isinstance(token, (list, tuple)) else "Numbers and None must be turned into text first."
+    cause = "Numbers and None must be turned into text first."
+    if isinstance(token, (list, tuple)):
+        cause = frames.NAMELESS
+    elif isinstance(token, np.ndarray):
+        cause = "Vectors are for a network; decode the scores that it gives labels with bridle.Decoder."
     return FeatureError("a token is not a string", got=shown(token), wanted="str", cause=cause)
 
 
@@ -131,13 +135,12 @@ def sequences_of(X: Any) -> Sequence[Any]:
     if isinstance(X, (list, tuple, Packed)):
         return X
     sequences: Sequence[Any] = frames.rows(X)
-    if isinstance(sequences, (str, bytes, Mapping)) or not hasattr(sequences, "__len__"):
-        raise FeatureError(
-            "X is not a list of sequences",
-            got=type(X).__name__,
-            wanted="a list with one entry per sequence",
-            cause="Collect it first: X.collect()." if hasattr(X, "collect") else "One sequence? Pass [sequence].",
-        )
+    if isinstance(sequences, (str, bytes, Mapping)) or not hasattr(sequences, "__getitem__"):
+        cause = "One sequence? Pass [sequence]."
+        if hasattr(X, "collect") or isinstance(X, (Iterator, Set)):
+            cause = f"Collect it first: {'X.collect()' if hasattr(X, 'collect') else 'list(X)'}."
+        wanted = "a list with one entry per sequence"
+        raise FeatureError("X is not a list of sequences", got=type(X).__name__, wanted=wanted, cause=cause)
     return sequences
 
 
@@ -147,9 +150,10 @@ def names_in(x: Any) -> list[str] | None:
         return [str(name) for name in x]
     if isinstance(x, (str, bytes)) or not hasattr(x, "__len__") or not len(x):
         return None
-    if isinstance(x[0], Mapping):
-        return [str(name) for name in x[0]]
-    return [] if isinstance(x[0], str) else None
+    first = next(iter(x))
+    if isinstance(first, Mapping):
+        return [str(name) for name in first]
+    return [] if isinstance(first, str) else None
 
 
 def length_of(x: Any, k: int) -> int:
@@ -160,7 +164,7 @@ def length_of(x: Any, k: int) -> int:
 
 
 def _check_column(k: int, name: str, column: Any) -> None:
-    if isinstance(column, (str, bytes)) or not hasattr(column, "__len__"):
+    if isinstance(column, (str, bytes)) or not hasattr(column, "__len__") or hasattr(column, "columns"):
         cause = f"{name!r} should be a list with one text per token."
         if isinstance(column, str):
             cause += " Of a table with one row per token, bridle.frames.sequences makes sequences."
@@ -182,12 +186,12 @@ def columns_of(x: Any, names: Sequence[str], main: str, k: int) -> Mapping[str, 
             )
         return x
     if isinstance(x, (str, bytes)) or not hasattr(x, "__len__"):
-        raise _not_columns(k, x, "A sentence must be cut into tokens first.")
+        raise _not_columns(k, x, "A sentence must be cut into tokens first, for example by text.split().")
     if len(x) and all(isinstance(token, Mapping) for token in x):
         rows: list[Any] = [columns_of(token, names, main, k) for token in x]
         return {name: [row[name] for row in rows] for name in names}
     if len(names) > 1 and len(x):
-        lists = isinstance(x[0], (list, tuple))
+        lists = isinstance(next(iter(x)), (list, tuple))
         raise _not_columns(k, x, frames.NAMELESS if lists else f"The templates need the columns {', '.join(names)}.")
     return dict.fromkeys(names, x)
 

@@ -142,6 +142,7 @@ SETS: dict[str, str] = {name: feature_set.templates for name, feature_set in FEA
 
 MOST = 2000  # sequences
 OUTSIDE = "O"
+TEXTS = {"word", "char", "token", "text", "form"}  # names of the column with the texts of tokens
 RECORD = 0.3  # of the tokens are outside, at most, where fields make up a record
 CHUNKED = 0.5  # of the tokens are outside, at most, where phrases make up a sentence
 ONCE = 1.15  # segments of a type, at most, where each field comes once
@@ -219,6 +220,23 @@ def choose_features(X: Any, y: Sequence[Sequence[str | None]]) -> FeatureChoice:
     main = "char" if name == "characters" else "word"
     templates = SETS[name] if main == text else re.sub(rf"\b{main}(?=\[)", lambda _: text, SETS[name])
     return FeatureChoice(name, why, tuple(templates.splitlines()))
+
+
+def are_features(X: Any) -> bool:
+    """Return True if the tokens of X are features already, as CRFsuite takes them: a list or a dict per token.
+
+    A dict of strings with the text of its token under one of the names `TEXTS` is a row of columns instead.
+    """
+    for x in sequences_of(X):
+        if isinstance(x, Mapping):
+            return False
+        if not _is_list(x):
+            continue
+        token = next(iter(x))
+        if isinstance(token, Mapping):
+            return not (TEXTS & token.keys() and all(isinstance(value, str) for value in token.values()))
+        return isinstance(token, (list, set, frozenset))
+    return False
 
 
 def _chosen(columns: Sequence[str], text: str, X: Sequence[Any], y: Sequence[Sequence[str]]) -> tuple[str, str]:

@@ -150,8 +150,12 @@ def names_of(y: Any) -> list[str]:
     names: set[Any] = set()
     for k, labels in enumerate(y):
         if isinstance(labels, (str, bytes)) or not hasattr(labels, "__len__"):
-            cause = "The cell is empty: leave the row out of X and y." if frames.is_missing(labels) else None
-            wanted = "one label per token"
+            cause = (
+                "One sequence? Pass [X] and [y]. Of a table with one row per token, bridle.frames.sequences makes both."
+            )
+            if frames.is_missing(labels):
+                cause = "The cell is empty: leave the row out of X and y."
+            wanted = "a list with one label per token"
             raise LabelError("the labels are not a list", got=shown(labels), wanted=wanted, cause=cause, sequence=k)
         try:
             names.update(labels)
@@ -160,7 +164,8 @@ def names_of(y: Any) -> list[str]:
             raise LabelError("a label is not a name", got=shown(odd), wanted="non-empty strings", sequence=k) from None
     known = names - {None}
     if wrong := [name for name in known if not isinstance(name, str)]:
-        raise LabelError("a label is not a name", got=shown(wrong[0]), wanted="non-empty strings")
+        cause = "Numbers? Turn them into text first: [[str(label) for label in labels] for labels in y]."
+        raise LabelError("a label is not a name", got=shown(wrong[0]), wanted="non-empty strings", cause=cause)
     if len(known) < 2:
         nothing = "only missing labels" if names else "no labels at all"
         raise LabelError(

@@ -39,12 +39,13 @@ class CRF(Tagger):
         ``"lbfgs"`` maximises the likelihood, with L2 regularisation and, if `c1` is above 0, L1 by OWL-QN.
         ``"perceptron"`` is the structured perceptron of Collins (2002). ``"ibt"`` is the same, but it decodes with
         `rules` on (inference-based training).
-    features : str, list of str or Templates, optional
+    features : str, list of str, Templates or None, default "auto"
         Templates over columns of text, such as ``["word[0]", "word[-1] word[0]", "label[-1]"]``, or the name of a set:
         ``"chunking"``, ``"pos"``, ``"ner"``, ``"characters"``, ``"fields"``, ``"srl"``. ``"auto"`` chooses one of them
-        by the labels and columns of the training data, and `fit` leaves the choice and its reason in `feature_set_`.
-        None: X holds the features themselves, a list of strings or a dict per token. A line such as
-        ``"label[-1] word[0]"`` lets the step from label to label depend on the text (`Templates`).
+        by the labels and columns of the training data, and `fit` leaves the choice and its reason in `feature_set_`;
+        where X holds features already (a list of strings or a dict per token, as CRFsuite takes them), they are taken
+        as they are, which is what None always does. A line such as ``"label[-1] word[0]"`` lets the step from label to
+        label depend on the text (`Templates`).
     lists : mapping of str to list, Path or PhraseList, optional
         Lists of phrases by name, for templates such as ``in:cities[0]``: the beginning (B), inside (I) or end (E) of a
         phrase, or a phrase of its own (S). A list that no template names is looked at at the token and its neighbours.
@@ -102,7 +103,7 @@ class CRF(Tagger):
         self,
         algorithm: Literal["lbfgs", "perceptron", "ibt"] = "lbfgs",
         *,
-        features: str | Sequence[str] | Templates | None = None,
+        features: str | Sequence[str] | Templates | None = "auto",
         lists: Mapping[str, Any] | None = None,
         cutoff: int = 1,
         pairs: Literal["seen", "all"] = "seen",

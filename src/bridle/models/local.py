@@ -25,7 +25,7 @@ class LocalTagger(Tagger):
     ----------
     algorithm : {"perceptron", "winnow"}, default "perceptron"
         The perceptron adds to weights; winnow multiplies them, and they stay positive.
-    features : str, list of str or Templates, optional
+    features : str, list of str, Templates or None, default "auto"
         Templates over columns of text, the name of a set, or ``"auto"``, as for `CRF`; label bigrams are not used.
         None: X holds the features themselves.
     lists : mapping of str to list, Path or PhraseList, optional
@@ -72,7 +72,7 @@ class LocalTagger(Tagger):
         self,
         algorithm: Literal["perceptron", "winnow"] = "perceptron",
         *,
-        features: str | Sequence[str] | Templates | None = None,
+        features: str | Sequence[str] | Templates | None = "auto",
         lists: Mapping[str, Any] | None = None,
         cutoff: int = 1,
         pairs: Literal["seen", "all"] = "all",

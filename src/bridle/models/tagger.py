@@ -15,7 +15,7 @@ import numpy.typing as npt
 from bridle.deadline import Deadline
 from bridle.decoding.decoder import Decoder
 from bridle.errors import ModelError, ModelFileError
-from bridle.features import FEATURES, FeatureChoice, Features, choose_features, features_of
+from bridle.features import FEATURES, FeatureChoice, Features, are_features, choose_features, features_of
 from bridle.features.derived import lists_of
 from bridle.frames import LabelLists, Sequences, Table
 from bridle.labels import MOST_SQUARE, Labels
@@ -69,12 +69,6 @@ class Tagger(Predictor):
 
     def __init_subclass__(cls) -> None:
         Tagger.kinds.setdefault(cls.__name__, cls)
-
-    def __repr__(self) -> str:
-        settings = super().__repr__()
-        if self.feature_set_ is None or self.features != "auto":
-            return settings
-        return f"{settings.removesuffix(')')}, feature_set_={self.feature_set_.name!r})"
 
     # ---- what a kind of model adds ----------------------------------------------------------------------------------
 
@@ -269,15 +263,18 @@ class Tagger(Predictor):
         return self
 
     def _choose_features(self, data: Data) -> FeatureChoice | None:
-        """Choose the features for data if they are "auto"."""
+        """Choose the templates for data if they are "auto"; None: X holds the features."""
         if not isinstance(self.features, str) or self.features != "auto":
             return None
         names_of(data.y)  # which says what is wrong with labels
+        if are_features(data.X):
+            return None
         return choose_features(data.X, data.y)
 
     def _new_features(self, choice: FeatureChoice | None) -> Features:
         """Make the features, without a vocabulary yet."""
-        return features_of(self.features if choice is None else choice.templates, self.cutoff, self.lists)
+        spec = None if isinstance(self.features, str) and self.features == "auto" else self.features
+        return features_of(spec if choice is None else choice.templates, self.cutoff, self.lists)
 
     def _plan(self, deadline: Deadline | None = None) -> Plan:
         """Plan a training on folds; it raises `OutOfTime` after the deadline."""
@@ -385,8 +382,8 @@ class Tagger(Predictor):
 
     def _examples(self, data: Data) -> Examples:
         """Number data with the features that were chosen; for a model that is not trained, those that would be."""
-        known = self.features == "auto" and self.feature_set_ is not None
-        features = self._new_features(self.feature_set_ if known else self._choose_features(data))
+        known = self.feature_set_ if hasattr(self, "linear_") and self.features == "auto" else None
+        features = self._new_features(known or self._choose_features(data))
         return Examples.of(data, features, self.scheme, self._rules(), getattr(self, "labels_", None))
 
     def _cross_fit_identity(
