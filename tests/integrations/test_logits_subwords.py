@@ -42,8 +42,8 @@ def test_padding_and_special_tokens_are_left_out() -> None:
     word_ids = [[None, 0, 0, -1, -1], [None, 0, 1, 3, None], [None] * 5]
     mask = [[1, 1, 1, 0, 0], [1] * 5, [1, 1, 0, 0, 0]]
     packed, back = batch(logits, mask, word_ids)
-    assert packed.offsets.tolist() == [0, 1, 4, 4]
-    assert back.words == [[0], [0, 1, 3], []]
+    assert packed.offsets.tolist() == [0, 1, 5, 5]
+    assert back.words == [[0], [0, 1, 2, 3], []]  # word 2 of the second sequence has no sub-words
     decodings = bridle.Decoder(["A", "B"]).decode_batch(packed)
     y = logits.argmax(axis=-1)
     assert back(decodings).tolist() == [
@@ -51,6 +51,35 @@ def test_padding_and_special_tokens_are_left_out() -> None:
         [-100, y[1, 1], y[1, 2], y[1, 3], -100],
         [-100] * 5,
     ]
+
+
+@given(st.lists(st.lists(st.integers(0, 2), max_size=6), min_size=1, max_size=4), st.integers(0, 99))
+def test_words_without_sub_words_keep_a_row(sizes: list[list[int]], seed: int) -> None:
+    """`sizes` are the numbers of sub-words of each word. Rules about positions count the words of the caller."""
+    rng, length = np.random.default_rng(seed), max(sum(row) for row in sizes) + 1
+    ids = [[word for word, size in enumerate(row) for _ in range(size)] for row in sizes]
+    word_ids = [[*row, *[None] * (length - len(row))] for row in ids]
+    logits = rng.normal(size=(len(sizes), length, 3))
+    packed, back = batch(logits, word_ids=word_ids, n_words=list(map(len, sizes)))
+    assert back.words == [list(range(len(row))) for row in sizes]
+    decodings = bridle.Decoder(["A", "B", "C"]).decode_batch(packed)
+    for b, row in enumerate(sizes):
+        best = logits[b].argmax(axis=1)
+        expected = {word: best[ids[b].index(word)] for word in ids[b]}
+        assert back(decodings)[b].tolist() == [-100 if word is None else expected[word] for word in word_ids[b]]
+        for word, size in enumerate(row):
+            scores = packed.unary[packed.offsets[b] + word]
+            assert np.exp(scores).sum() == pytest.approx(1.0) and (size or np.ptp(scores) == 0)
+    inside = batch(logits, word_ids=word_ids)[1].words  # without the count, only gaps between others are known
+    assert inside == [list(range(row[0], row[-1] + 1)) if row else [] for row in ids]
+
+
+def test_words_that_the_mask_leaves_out_have_no_row() -> None:
+    assert batch(np.zeros((1, 4, 2)), [[1, 0, 1, 1]], [[0, 1, 3, 3]])[1].words == [[0, 2, 3]]
+    assert batch(np.zeros((1, 4, 2)), None, [[0, 1, 0, 1]])[1].words == [[0, 1, 0, 1]]  # two texts in one sequence
+    for word_ids, n_words in (([[0, 1 << 40]], None), ([[0, 1]], [1]), ([[0, 1]], [2, 2]), ([[0, 1]], [-1])):
+        with pytest.raises(bridle.LatticeError, match=r"word_ids are not the numbers|n_words does not fit"):
+            batch(np.zeros((1, 2, 2)), word_ids=word_ids, n_words=n_words)
 
 
 def test_a_mask_may_have_holes() -> None:

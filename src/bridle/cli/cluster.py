@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -108,8 +107,6 @@ def _on_spark(on: str, job: Job) -> RunResult:
     from bridle.integrations.spark import Run
 
     warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
-    if on.startswith("local"):
-        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # Spark's default is python3, which may be another one
     quiet = {"spark.log.level": "ERROR", "spark.ui.showConsoleProgress": "false"}
     settings = quiet | {name: value for name, value in job.settings.items() if name.startswith("spark.")}
     read = {name: value for name, value in job.settings.items() if name not in settings}

@@ -7,7 +7,7 @@ n sub-words, u words, m labels, B sequences, T positions. The scores of a word a
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from itertools import pairwise as neighbours
@@ -18,7 +18,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from bridle.arrays import LARGEST, Scores, as_array, check_shape
+from bridle.arrays import LARGEST, Scores, as_array, check_shape, is_integer
 from bridle.decoding.result import Decodings
 from bridle.errors import EngineError, LabelError, LatticeError, ModelError, shown
 from bridle.labels import Labels, Scheme, scheme_of
@@ -31,6 +31,7 @@ Array = npt.NDArray[Any]
 AnyScheme = Scheme | Literal["auto"] | None
 Merge = Literal["nearest", "mean"]
 Pool = Literal["first", "mean", "max"]
+MOST_WORDS = 1 << 20  # without sub-words, one after the other
 WordIds = Sequence[int | None]  # the word that each sub-word belongs to; None for special tokens
 
 
@@ -163,8 +164,8 @@ class Back:
     Attributes
     ----------
     words : list of list of int
-        The words of each sequence that have sub-words, by the numbers that `word_ids` gave them. Where nothing was
-        given, the positions of the tokens.
+        The words of each sequence that have a row of scores, by the numbers that `word_ids` gave them. Where nothing
+        was given, the positions of the tokens.
     """
 
     words: list[list[int]]
@@ -206,6 +207,7 @@ def batch(
     mask: Any = None,
     word_ids: Sequence[WordIds] | None = None,
     *,
+    n_words: Sequence[int] | None = None,
     pool: Pool = "first",
     pairwise: npt.ArrayLike | None = None,
     start: npt.ArrayLike | None = None,
@@ -222,7 +224,10 @@ def batch(
         are labelled like others; take them out of the mask if they should not be.
     word_ids : sequence of sequences, optional
         For each sequence the word that each of its T positions belongs to, None or a negative number for special
-        tokens and padding: ``[encoding.word_ids(k) for k in range(B)]``. Without it every token is a word.
+        tokens and padding: ``[encoding.word_ids(k) for k in range(B)]``. Without it every token is a word. A word
+        without sub-words, whose number is left out between two others, has a row in which all labels are equal.
+    n_words : sequence of int, optional
+        How many words each sequence has, if words at its beginning and end can be without sub-words, too.
     pool : {"first", "mean", "max"}, default "first"
         The scores of a word: those of its first sub-word, the mean of the probabilities of all, or those of the
         sub-word with the most probable label.
@@ -283,9 +288,42 @@ def batch(
             cause="An overflow in half precision? Padding can hold anything if mask or word_ids leave it out.",
         )
     unary = log_softmax(pool_words(kept, first, pool))
-    offsets = np.concatenate([[0], np.cumsum(begins.sum(axis=1))])
-    numbers = [row[chosen].tolist() for row, chosen in zip(words, begins, strict=True)]
-    return Batch(unary, offsets, pairwise, start, end), Back(numbers, number)
+    rows = [row[chosen].tolist() for row, chosen in zip(words, begins, strict=True)]
+    if word_ids is not None and (n_words is not None or (np.diff(words[begins]) > 1).any()):
+        complete = [_fill_gaps(row, *known) for row, known in zip(rows, _known_words(words, n_words), strict=True)]
+        at = np.flatnonzero([has for row in complete for _, has in row])
+        padded = np.full((sum(map(len, complete)), grid.shape[2]), -np.log(grid.shape[2]))
+        padded[at] = unary
+        unary, number = padded, np.append(at, -1)[number]
+        rows = [[word for word, _ in row] for row in complete]
+    offsets = np.cumsum([0, *map(len, rows)])
+    return Batch(unary, offsets, pairwise, start, end), Back(rows, number)
+
+
+def _known_words(words: npt.NDArray[np.int64], n_words: Sequence[int] | None) -> Iterator[tuple[set[int], int | None]]:
+    """Yield for each sequence the words that have sub-words, masked or not, and how many words there are."""
+    if n_words is not None and (len(n_words) != len(words) or not all(is_integer(n, 0) for n in n_words)):
+        wanted = f"the numbers of words of {len(words)} sequences"
+        raise LatticeError("n_words does not fit the logits", got=shown(n_words), wanted=wanted)
+    for b, row in enumerate(words):
+        yield set(row.tolist()), None if n_words is None else n_words[b]
+
+
+def _fill_gaps(row: Sequence[int], known: Collection[int], n_words: int | None) -> list[tuple[int, bool]]:
+    """Add the words without sub-words to those of a sequence; also say of each whether it has sub-words.
+
+    >>> _fill_gaps([1, 4], {1, 3, 4}, None), _fill_gaps([1], {1}, 3)
+    ([(1, True), (2, False), (4, True)], [(0, False), (1, True), (2, False)])
+    """
+    complete, next_word = list[tuple[int, bool]](), 0 if n_words is not None or not row else row[0]
+    for word, has in [*((word, True) for word in row), *([] if n_words is None else [(n_words, False)])]:
+        if word - next_word > MOST_WORDS or (n_words is not None and word > n_words - has):
+            got, wanted = f"a word {word:,}", f"numbers below {(n_words or next_word + MOST_WORDS):,}"
+            raise LatticeError("word_ids are not the numbers of words", got=got, wanted=wanted)
+        complete += [(k, False) for k in range(next_word, word) if k not in known]
+        complete += [(word, True)] * has
+        next_word = word + 1
+    return complete
 
 
 def _word_numbers(word_ids: Sequence[WordIds] | None, count: int, length: int) -> npt.NDArray[np.int64]:

@@ -11,7 +11,7 @@ from functools import lru_cache
 from operator import attrgetter
 from typing import Any, Literal, TypeVar
 
-from bridle.errors import LatticeError, shown
+from bridle.errors import LabelError, LatticeError, shown
 from bridle.rules import Rule
 from bridle.rules.loading import as_rules
 from bridle.spans import SpanSelector
@@ -24,6 +24,7 @@ def resolve(
     text: str,
     rules: Iterable[Rule | str] = (),
     *,
+    labels: Iterable[str] | None = None,
     threshold: float = 0.1,
     overlap: Literal["forbid", "nest"] = "forbid",
     given: Mapping[str, Any] | None = None,
@@ -41,6 +42,9 @@ def resolve(
     rules : iterable of Rule or str
         Rules for the chosen results. Labels are entity types, positions are characters, and `tokens` matches the text
         of a result.
+    labels : iterable of str, optional
+        Entity types that rules can name: ``analyzer.get_supported_entities()``, and those of recognisers that you pass
+        to ``analyze``. Needed by rules, so that a misspelled type is an error. Results can have other types, too.
     threshold : float, default 0.1
         The score from which on a result is worth choosing. Weaker ones are chosen only if a rule asks for them, so
         analyse with ``score_threshold=0`` where rules may.
@@ -62,10 +66,13 @@ def resolve(
     ------
     Infeasible
         If no choice obeys the hard rules; it names a minimal set of rules that clash.
+    LabelError
+        If a rule names an entity type that is not among `labels`, or there are rules without `labels`.
     LatticeError
         If `results` are something else, or do not fit the text.
     """
-    selector = _selector(as_rules(rules), threshold, overlap, on_infeasible, time_limit)
+    known = None if labels is None else tuple(labels)
+    selector = _selector(as_rules(rules), known, threshold, overlap, on_infeasible, time_limit)
     wanted = "what AnalyzerEngine.analyze returned"
     if not isinstance(results, Iterable):
         raise LatticeError("results are not a list", got=shown(results), wanted=wanted)
@@ -80,12 +87,22 @@ def resolve(
 @lru_cache(maxsize=16)
 def _selector(
     rules: tuple[Rule, ...],
+    labels: tuple[str, ...] | None,
     threshold: float,
     overlap: Literal["forbid", "nest"],
     on_infeasible: Literal["raise", "skip"],
     time_limit: float | None,
 ) -> SpanSelector:
-    """Return a selector, whose rules are compiled once for all texts."""
+    """Return a selector, whose rules are checked and compiled once for all texts."""
+    if rules and labels is None:
+        raise LabelError(
+            "rules need the entity types that they can name",
+            got="no labels",
+            wanted="labels=analyzer.get_supported_entities()",
+            cause="Without them, a misspelled type would be a rule about nothing.",
+        )
+    if rules:
+        SpanSelector(rules, labels)  # raises if a rule names another type
     return SpanSelector(
         rules,
         overlap=overlap,

@@ -6,15 +6,19 @@ settings, to put them into pipelines or to cross-validate them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bridle.errors import ModelError, shown
+from bridle.decoding.decoder import Decoder
+from bridle.errors import LabelError, ModelError, shown
 from bridle.features import sequences_of
 from bridle.frames import cells
+from bridle.integrations.logits import labels_of
+from bridle.labels import Labels
 from bridle.report import segment_f1, sequence_accuracy, token_accuracy
 from bridle.rules import Rule
+from bridle.rules.loading import as_rules
 
 __all__ = ["Scorer", "scorer"]
 
@@ -31,7 +35,7 @@ class Scorer:
     ----------
     measure : callable
         A function of gold and guessed labels; more is better.
-    rules : tuple of Rule or str
+    rules : tuple of Rule
         Rules that the labels obey.
     given : callable or None
         Makes the values that the rules refer to.
@@ -40,7 +44,7 @@ class Scorer:
     """
 
     measure: Callable[[Any, Any], float]
-    rules: tuple[Rule | str, ...]
+    rules: tuple[Rule, ...]
     given: Callable[[Any], Mapping[str, Any]] | None
     options: Mapping[str, Any]
 
@@ -58,6 +62,7 @@ def scorer(
     measure: str | Callable[[Any, Any], float] = "token_accuracy",
     *,
     rules: Sequence[Rule | str] = (),
+    labels: Labels | Iterable[str] | None = None,
     given: Callable[[Any], Mapping[str, Any]] | None = None,
     **options: Any,
 ) -> Scorer:
@@ -72,6 +77,9 @@ def scorer(
         One of the measures of `bridle.report`, or a function of gold and guessed labels.
     rules : list of Rule or str
         Rules, or sentences that are read as rules, for `predict`.
+    labels : Labels or iterable of str, optional
+        The labels that rules can name. Needed by rules, because scikit-learn turns an error of one fold into NaN: a
+        misspelled label is an error here.
     given : callable, optional
         Makes the values that the rules refer to from one sequence of X. The texts of tokens are filled in.
     **options : object
@@ -86,6 +94,8 @@ def scorer(
     ------
     ModelError
         If there is no such measure, or the rules are not a list.
+    RuleError, LabelError
+        If a rule cannot be read, names a label that is not among `labels`, or there are rules without `labels`.
 
     Examples
     --------
@@ -93,7 +103,7 @@ def scorer(
     >>> from bridle.integrations.sklearn import scorer
     >>> from sklearn.model_selection import cross_val_score
     >>> X, y = [["a", "cat", "runs"], ["a", "dog", "runs"]] * 2, [["D", "N", "V"]] * 4
-    >>> once = scorer("sequence_accuracy", rules=["exactly 1 token of V"])
+    >>> once = scorer("sequence_accuracy", rules=["exactly 1 token of V"], labels=["D", "N", "V"])
     >>> cross_val_score(bridle.LocalTagger(features=["word[0]"]), X, y, scoring=once, cv=2).tolist()
     [1.0, 1.0]
     """
@@ -102,4 +112,11 @@ def scorer(
         raise ModelError("unknown measure", got=shown(measure), wanted=wanted)
     if not isinstance(rules, (list, tuple)):
         raise ModelError("rules are not a list of rules", got=shown(rules), wanted="[rule, ...]")
-    return Scorer(MEASURES[measure] if isinstance(measure, str) else measure, tuple(rules), given, options)
+    parsed = as_rules(rules)
+    if parsed and labels is None:
+        wanted, cause = "labels=[...], those of the data", "Without them, a misspelled label would score NaN."
+        raise LabelError("rules need the labels that they can name", got="no labels", wanted=wanted, cause=cause)
+    if labels is not None:
+        known = labels if isinstance(labels, Labels) else labels_of(sorted(set(labels)))
+        Decoder(known, parsed)  # raises if a rule names another label
+    return Scorer(MEASURES[measure] if isinstance(measure, str) else measure, parsed, given, options)

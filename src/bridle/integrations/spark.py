@@ -16,6 +16,7 @@ import json
 import os
 import pickle
 import re
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -102,7 +103,19 @@ def tag(
             options["keep"] = [id_column, *kept]
     on_driver = Tag(model, rules, **options)
     schema = _schema(df, on_driver)
-    return df.mapInArrow(function(shipped(df.sparkSession, model, ship), on_driver.rules, options), schema)
+    return _map_in_arrow(df, function(shipped(df.sparkSession, model, ship), on_driver.rules, options), schema)
+
+
+def _map_in_arrow(df: Any, mapped: Callable[..., Iterator[Any]], schema: Any) -> Any:
+    """Return ``df.mapInArrow``. Python workers on this machine are this Python, unless PYSPARK_PYTHON names another."""
+    context = getattr(df.sparkSession, "sparkContext", None)  # None in Spark Connect
+    if context is None or not context.master.startswith("local") or context.pythonExec != "python3":
+        return df.mapInArrow(mapped, schema)
+    context.pythonExec = sys.executable  # the default may be a Python without Bridle
+    try:
+        return df.mapInArrow(mapped, schema)
+    finally:
+        context.pythonExec = "python3"
 
 
 def checksum(df: Any, id_column: str = "id") -> str:
@@ -446,7 +459,8 @@ def count_rows(df: Any, id_column: str = "id") -> Counts:
 
     names = {"id": id_column, "status": "status", "error": "error"}
     columns = [col(f"`{name}`").alias(key) for key, name in names.items() if name in df.columns]
-    rows = df.select(*columns or [lit(0).alias("row")]).mapInArrow(_count_batches, "counts string").collect()
+    chosen = df.select(*columns or [lit(0).alias("row")])
+    rows = _map_in_arrow(chosen, _count_batches, "counts string").collect()
     return sum((Counts.from_json(json.loads(row.counts)) for row in rows), Counts())
 
 

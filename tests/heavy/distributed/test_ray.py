@@ -17,7 +17,7 @@ import pytest
 
 import bridle
 from bridle.arrow import Tag
-from bridle.errors import FileError, ModelError
+from bridle.errors import FileError, LabelError, ModelError
 from bridle.integrations.ray import RunSummary, count_rows, cpus_per_actor, parquet_files, reconcile, run, tag
 from bridle.runs import ArrowFolder, checksum
 from page_blocks import ROOT, run_page
@@ -104,6 +104,11 @@ def test_bad_arguments(ray: Any, folder: Path, rows: Path, tmp_path: Path) -> No
         tag(ray.data.from_arrow(pq.read_table(rows)), model, id_column="id", checkpoint=tmp_path)
     with pytest.raises(FileError):
         tag(data, tmp_path / "nothing.bridle")
+    with pytest.raises(LabelError, match=r"unknown label .*got 'TITEL'"):
+        tag(data, model, ["at most 1 segment of TITEL"])
+    with pytest.raises(LabelError, match=r"unknown label .*got 'TITEL'"):
+        run(rows, tmp_path / "out", model, ["at most 1 segment of TITEL"])
+    assert not (tmp_path / "out").exists()
 
 
 def test_actors_leave_processors_for_the_rest() -> None:
@@ -164,6 +169,16 @@ def test_a_run_is_resumed_checked_and_bound_to_its_settings(
         run("nowhere", "out", model, RULES)
     with pytest.raises(FileError, match="no column 'name'"):
         run(rows, "out", model, RULES, id_column="name")
+
+
+def test_twenty_files(ray: Any, folder: Path, rows: Path, tmp_path: Path) -> None:
+    """Ray lists many files in tasks of their own, for which it wants aiohttp: part of the extra."""
+    table, source = pq.read_table(rows), tmp_path / "in"
+    source.mkdir()
+    for k in range(20):
+        pq.write_table(table.slice(30 * k, 30), source / f"{k:02}.parquet")
+    done = run(sorted(source.iterdir()), tmp_path / "out", folder / "refs.bridle", RULES, **SMALL)
+    assert (done.rows, done.checksum) == (600, checksum(table["id"]))
 
 
 # ---- folders --------------------------------------------------------------------------------------------------------

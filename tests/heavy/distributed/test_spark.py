@@ -192,6 +192,30 @@ def test_spark_connect(trials: ModuleType, data: Any, tmp_path: Path) -> None:
     assert "ship='broadcast' needs a classic Spark session; got Spark Connect" in done.stderr
 
 
+LOCAL = """
+import sys
+from pyspark.sql import SparkSession
+from bridle.integrations.spark import checksum, tag
+
+spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+df = spark.createDataFrame([("a", ["J.", "Smith"])], "id string, tokens array<string>")
+tagged = tag(df, sys.argv[1], id_column="id", keep=[])
+print(tagged.first().status, checksum(tagged) == checksum(df), spark.sparkContext.pythonExec)
+"""
+
+
+def test_an_environment_that_is_not_activated(data: Any, tmp_path: Path) -> None:
+    """Spark's default is the first python3 on the path, which need not have Bridle."""
+    other = tmp_path / "python3"
+    other.write_text("#!/bin/sh\nexit 9\n")
+    other.chmod(0o755)
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("PYSPARK")}
+    environment = {**kept, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    command = [sys.executable, "-c", LOCAL, str(data.model)]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert done.stdout.split() == ["optimal", "True", "python3"], done.stderr
+
+
 # ---- what happens on an executor, without one ------------------------------------------------------------------------
 
 

@@ -9,7 +9,7 @@ import spacy
 from presidio_analyzer import AnalyzerEngine, Pattern, PatternRecognizer, RecognizerRegistry, RecognizerResult
 from presidio_analyzer.nlp_engine import SpacyNlpEngine
 
-from bridle.errors import Infeasible, LatticeError
+from bridle.errors import Infeasible, LabelError, LatticeError
 from bridle.integrations.presidio import resolve
 
 
@@ -67,23 +67,34 @@ def test_what_results_cannot_be(results: Any) -> None:
 
 
 def test_rules_change_the_choice(analyzer: Any) -> None:
-    results = analyzer.analyze(TEXT, "en")
+    results, labels = analyzer.analyze(TEXT, "en"), analyzer.get_supported_entities()
     rules = ["fix PHONE at tokens /555 12345678|12345678/", "no duplicates of NAME", r"length of NAME at least 2"]
-    assert found(resolve(results, TEXT, rules)) == [
+    assert found(resolve(results, TEXT, rules, labels=labels)) == [
         ("NAME", "Ada Lovelace"),
         ("ZIP", "60201"),
         ("PHONE", "555 12345678"),
     ]
-    ordered = found(resolve(results, TEXT, ["ACCOUNT before ZIP"]))
+    ordered = found(resolve(results, TEXT, ["ACCOUNT before ZIP"], labels=labels))
     assert ordered[-2:] == [("ZIP", "60201"), ("PHONE", "555 12345678")]
-    weak = resolve(results, TEXT, ["forbid ZIP", "at least 2 segments of ACCOUNT"], threshold=0.5)
+    weak = resolve(results, TEXT, ["forbid ZIP", "at least 2 segments of ACCOUNT"], labels=labels, threshold=0.5)
     assert [text for kind, text in found(weak) if kind == "ACCOUNT"] == ["60201", "12345678"]
-    nested = resolve(results, TEXT, ["forbid ZIP"], overlap="nest")
+    nested = resolve(results, TEXT, ["forbid ZIP"], labels=labels, overlap="nest")
     assert ("PHONE", "555 12345678") in found(nested) and ("ACCOUNT", "12345678") in found(nested)
 
 
 def test_rules_that_cannot_hold(analyzer: Any) -> None:
-    results = analyzer.analyze(TEXT, "en")
+    results, labels = analyzer.analyze(TEXT, "en"), analyzer.get_supported_entities()
     with pytest.raises(Infeasible, match="at least 9 segments of NAME"):
-        resolve(results, TEXT, ["at least 9 segments of NAME"])
-    assert resolve(results, TEXT, ["at least 9 segments of NAME"], on_infeasible="skip") == []
+        resolve(results, TEXT, ["at least 9 segments of NAME"], labels=labels)
+    assert resolve(results, TEXT, ["at least 9 segments of NAME"], labels=labels, on_infeasible="skip") == []
+
+
+def test_rules_about_unknown_types_are_refused(analyzer: Any) -> None:
+    """Even if there is nothing to resolve; types of recognisers that one call brings along are only results."""
+    labels = analyzer.get_supported_entities("en")
+    with pytest.raises(LabelError, match=r"unknown label .*got 'PHONE_NUMER'; wanted one of .*PHONE"):
+        resolve([], TEXT, ["at most 1 segment of PHONE_NUMER"], labels=labels)
+    with pytest.raises(LabelError, match=r"got no labels; wanted labels=analyzer\.get_supported_entities\(\)"):
+        resolve([], TEXT, ["at most 1 segment of PHONE"])
+    results = [*analyzer.analyze(TEXT, "en"), RecognizerResult("POET", 0, 3, 0.9)]
+    assert found(resolve(results, TEXT, ["no duplicates of NAME"], labels=labels))[0] == ("POET", "Ada")

@@ -202,13 +202,14 @@ def test_features_in_structs() -> None:
 # ---- scorers --------------------------------------------------------------------------------------------------------
 
 ONCE = ["no duplicates of TITLE, DATE"]
+NAMES = {name for labels in LABELS for name in labels}
 
 
 def test_scorers_decode_under_rules(plain: bridle.CRF) -> None:
     frame = FRAMES["polars"]
-    judge = scorer("segment_f1", rules=ONCE)
+    judge = scorer("segment_f1", rules=ONCE, labels=NAMES)
     assert judge(plain, frame, frame["label"]) == segment_f1(LABELS, plain.predict(SEQUENCES, ONCE))
-    scoring = {"with": scorer("sequence_accuracy", rules=ONCE), "without": scorer("sequence_accuracy")}
+    scoring = {"with": scorer("sequence_accuracy", rules=ONCE, labels=NAMES), "without": scorer("sequence_accuracy")}
     result = cross_validate(MODEL, SEQUENCES, LABELS, scoring=scoring, cv=2)
     guessed = [bridle.CRF(**MODEL.get_params()).fit(SEQUENCES[20:], LABELS[20:]).predict(SEQUENCES[:20], ONCE)]
     assert result["test_with"][0] == np.mean([a == b for a, b in zip(guessed[0], LABELS[:20], strict=True)])
@@ -228,7 +229,7 @@ def test_labels_become_columns(plain: bridle.CRF) -> None:
 
 
 def test_scorers_in_pipelines() -> None:
-    judge = scorer("token_accuracy", rules=ONCE, on_infeasible="relax")
+    judge = scorer("token_accuracy", rules=ONCE, labels=NAMES, on_infeasible="relax")
     assert pickle.loads(pickle.dumps(judge)) == judge, "searches in several processes send it"
     scores = cross_val_score(make_pipeline(FunctionTransformer(), MODEL), SEQUENCES, LABELS, scoring=judge, cv=2)
     assert scores.tolist() == cross_val_score(MODEL, SEQUENCES, LABELS, scoring=judge, cv=2).tolist()
@@ -236,7 +237,8 @@ def test_scorers_in_pipelines() -> None:
 
 def test_values_for_the_rules_of_a_scorer() -> None:
     rule = ["fix DATE at given years"]
-    judge = scorer(rules=rule, given=lambda x: {"years": [t for t, word in enumerate(x["word"]) if word.isdigit()]})
+    years = lambda x: {"years": [t for t, word in enumerate(x["word"]) if word.isdigit()]}  # noqa: E731
+    judge = scorer(rules=rule, labels=NAMES, given=years)
     years = [{"years": [t for t, word in enumerate(words) if word.isdigit()]} for words in WORDS]
     model = MODEL.fit(SEQUENCES, LABELS)
     assert judge(model, FRAMES["pandas"], LABELS) == model.score(SEQUENCES, LABELS, rules=rule, given=years)
@@ -247,3 +249,8 @@ def test_what_scorers_cannot_be() -> None:
         scorer("f1")
     with pytest.raises(ModelError, match="rules are not a list"):
         scorer(rules="at most 1 segment of TITLE")  # type: ignore[arg-type]
+    with pytest.raises(LabelError, match=r"unknown label .*got 'TITEL'; wanted one of .*TITLE"):
+        scorer(rules=["at most 1 segment of TITEL"], labels=NAMES)
+    with pytest.raises(LabelError, match="rules need the labels that they can name; got no labels"):
+        scorer(rules=ONCE)
+    assert scorer(rules=["at most 1 segment of X"], labels=["O", "B-X", "I-X"]).rules

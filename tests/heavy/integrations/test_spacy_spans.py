@@ -380,6 +380,11 @@ def test_matches_compete_under_rules() -> None:
     assert [ent.text for ent in ruler()(SQUARE).ents] == ["New York", "Times Square Bank"], "it covers most"
     forbidden = ruler(rules=["forbid ORG"])(SQUARE)
     assert [ent.text for ent in forbidden.ents] == ["New York", "Times Square"]
+    labels = sorted({label for label, _ in PATTERNS})
+    again = ruler(rules=["forbid ORG"], labels=labels)(SQUARE)
+    assert found(again.ents) == found(forbidden.ents)
+    with pytest.raises(bridle.LabelError, match=r"unknown label .*got 'ORGS'; wanted one of .*ORG"):
+        ruler(rules=["forbid ORGS"], labels=labels)
 
 
 def test_who_is_preferred() -> None:

@@ -242,6 +242,8 @@ class EntsFilter:
     prefer : {"longest", "new", "existing"}, default "longest"
         ``"longest"`` treats entities and matches alike, as spaCy's own default filter does. ``"new"`` first covers as
         many tokens as it can by matches, ``"existing"`` by entities that the document has; the others fill the gaps.
+    labels : list of str, optional
+        Labels that rules may name; with them, a misspelled one is an error.
 
     Examples
     --------
@@ -257,9 +259,10 @@ class EntsFilter:
     (New York, Times Square Bank)
     """
 
-    def __init__(self, rules: Sequence[str] = (), prefer: str = "longest") -> None:
+    def __init__(self, rules: Sequence[str] = (), prefer: str = "longest", labels: Sequence[str] | None = None) -> None:
         check_word("prefer", prefer, ("longest", "new", "existing"))
         self.prefer = prefer
+        SpanSelector(rules, labels)  # raises if a rule names another label; spans may have others
         self._selector = SpanSelector(rules)
 
     def __call__(self, entities: Iterable[Span], spans: Iterable[Span]) -> list[Span]:

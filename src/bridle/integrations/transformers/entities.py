@@ -1,6 +1,7 @@
 """Entities as `transformers.TokenClassificationPipeline` returns them: the same keys, words, offsets and scores.
 
-Two things differ: labels of BIOES and BMES are grouped by their scheme, and words that the caller passes stay whole.
+Three things differ: labels of BIOES and BMES are grouped by their scheme, names with a hyphen stay whole
+("container-title" is not "title"), and so do words that the caller passes.
 """
 
 from __future__ import annotations
@@ -33,13 +34,12 @@ class Groups:
     @classmethod
     def of(cls, labels: Labels) -> Groups:
         """Group by the scheme if it is BIOES or BMES, and otherwise by B- and I-, as transformers does."""
-        names = [name.split("-", 1)[-1] if "-" in name else labels.type_of[y] for y, name in enumerate(labels)]
         if labels.scheme in ("BIOES", "BMES"):
-            return cls(names, np.array(labels.kinds), np.array(labels.first), np.array(labels.last))
-        tags = [name[2:] if name.startswith(("B-", "I-")) else name for name in labels]
-        number = {tag: k for k, tag in enumerate(tags)}
+            return cls(list(labels.type_of), np.array(labels.kinds), np.array(labels.first), np.array(labels.last))
+        names = [name[2:] if name.startswith(("B-", "I-")) else name for name in labels]
+        number = {name: k for k, name in enumerate(names)}
         opens = np.array([name.startswith("B-") for name in labels])
-        return cls(names, np.array([number[tag] for tag in tags]), opens, np.zeros(len(names), dtype=bool))
+        return cls(names, np.array([number[name] for name in names]), opens, np.zeros(len(names), dtype=bool))
 
     def begins(self, ids: Array) -> list[int]:
         """Return the starts of entities, and of runs of the outside label, in a labelling that is not empty."""
