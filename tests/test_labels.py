@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import re
 from typing import Any
 
@@ -9,8 +10,10 @@ import numpy as np
 import pytest
 
 import bridle.rules as r
+from bridle import Decoder, Lattice
 from bridle.errors import LabelError
 from bridle.labels import UNTYPED, Labels, Segment
+from bridle.report import Counts, score
 from strategies import labellings, random_labels, seeds
 
 BIO = Labels(["O", "B-X", "I-X", "B-Y", "I-Y"], "BIO")
@@ -48,6 +51,54 @@ def test_segments_by_example(labels: Labels, y: str, segments: str) -> None:
     wanted = [Segment(int(a), int(b), kind) for a, b, kind in re.findall(r"(\d+):(\d+) ([^,]+)", segments)]
     assert labels.segments(y.split()) == wanted
     assert labels.segments(labels.ids(y.split())) == wanted
+
+
+@pytest.mark.parametrize(
+    "names, scheme",
+    [
+        (["O", "B-X", "I-X"], "BIO"),
+        (["O", "B-X", "I-X", "E-X", "S-X"], "BIOES"),
+        (["B", "M", "E", "S"], "BMES"),
+        (["O", "B", "I"], "BIO"),
+        (["O", "I-X", "I-Y"], "IO"),
+        (["O", "S"], None),  # S may be a name
+        (["O", "X"], None),
+        (["O", "B-X", "<pad>"], None),
+        (["NN", "B-X"], None),
+    ],
+)
+def test_labels_find_their_scheme(names: list[str], scheme: str | None) -> None:
+    labels = Labels(names)
+    assert labels.scheme == scheme and f"scheme={scheme!r}" in repr(labels)
+    assert Labels(names, None).scheme is None
+    assert pickle.loads(pickle.dumps(labels)) == labels
+
+
+def test_rules_speak_of_types_without_a_scheme_being_named() -> None:
+    labels = ["O", "B-X", "I-X"]
+    decoder = Decoder(labels, ["at most 1 segment of X"])
+    assert decoder.decode(Lattice([[0, 2, 0], [1, 0, 0], [0, 1.5, 0]])).labels == ["B-X", "O", "O"]
+    with pytest.raises(LabelError, match=r"It is a segment type under BIO: pass scheme='BIO' to Labels"):
+        Decoder(Labels(labels, None), ["at most 1 segment of X"])
+    with pytest.raises(LabelError, match=r"pass scheme='BIO', outside=\['O', '<pad>'\] to Labels"):
+        Labels([*labels, "<pad>"]).matching("X")
+    with pytest.raises(LabelError, match=r"Pass outside=\['O', '<pad>'\] if it is for tokens outside"):
+        Labels([*labels, "<pad>"], "BIO")
+
+
+def test_several_labels_may_be_outside() -> None:
+    labels = Labels(["O", "B-X", "I-X", "<pad>"], outside=["O", "<pad>"])
+    assert (labels.scheme, labels.outside, labels.all_outside) == ("BIO", "O", ("O", "<pad>"))
+    assert labels.types == {"X"} and labels.matching("X") == {1, 2} and labels.matching("<pad>") == {3}
+    assert labels.segments(["B-X", "<pad>", "O", "I-X"]) == [Segment(0, 1, "X"), Segment(3, 4, "X")]
+    assert pickle.loads(pickle.dumps(labels)) == labels != Labels(labels.names, None)
+    steps, first, last = labels.allowed
+    assert steps[3].tolist() == steps[0].tolist() and first[3] and last[3]
+    assert score([["<pad>", "B-X"]], [["O", "B-X"]], "BIO", outside=labels.all_outside).segments.f1 == 1
+    assert score([["N", "B-X"]], [["N", "B-X"]], outside="N").segments == Counts(1, 1, 1)
+    for bad in ([], [1]):
+        with pytest.raises(LabelError, match="`outside` is not a label"):
+            Labels(["O"], outside=bad)  # type: ignore[arg-type]
 
 
 def conlleval(tags: list[tuple[str, str]]) -> list[Segment]:

@@ -13,7 +13,7 @@ rule that forbids it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, Literal, NamedTuple
@@ -42,33 +42,37 @@ PREFIXES: dict[str | None, tuple[str, ...]] = {
 FIRST = frozenset("BS")  # tags that begin a segment
 LAST = frozenset("ES")  # tags that end one
 
+_WITH_TYPE = tuple(f"{tag}-" for tag in "BIMES")
+
 Bools = npt.NDArray[np.bool_]
 
 
-def scheme_of(names: Iterable[str], outside: str = "O") -> Scheme | None:
+def scheme_of(names: Iterable[str], outside: str | Collection[str] = "O") -> Scheme | None:
     """Return the tagging scheme that label names look like.
 
     Parameters
     ----------
     names : iterable of str
         The labels.
-    outside : str, default "O"
-        The label of tokens outside all segments.
+    outside : str or collection of str, default "O"
+        The label of tokens outside all segments, or several.
 
     Returns
     -------
     {"IO", "BIO", "BIOES", "BMES"} or None
-        None if they look like no scheme.
+        None if they look like no scheme. Labels without types need a B and another tag: a single S may be a name.
 
     Examples
     --------
     >>> scheme_of(["O", "B-PER", "I-PER"]), scheme_of(["B", "M", "E", "S"]), scheme_of(["NN", "VB"])
     ('BIO', 'BMES', None)
     """
-    inside = [name for name in names if name != outside]
+    outer = {outside} if isinstance(outside, str) else set(outside)
+    inside = [name for name in names if name not in outer]
     typed = {name.partition("-")[1] for name in inside}  # all of them with a dash, or none
     tags = {name.partition("-")[0] for name in inside}
-    if len(typed) != 1 or not tags <= set("BIMES") or (typed == {""} and tags == {"I"}):
+    bare = typed == {""} and not ("B" in tags and len(tags) > 1)
+    if len(typed) != 1 or not tags <= set("BIMES") or bare:
         return None
     if tags == {"I"}:
         return "IO"
@@ -105,11 +109,23 @@ class Labels:
     ----------
     names : iterable of str
         The labels, each once, in the order of the columns of the scores.
-    scheme : {"IO", "BIO", "BIOES", "BMES"}, optional
+    scheme : {"auto", "IO", "BIO", "BIOES", "BMES", None}, default "auto"
         What makes a segment of neighbouring tokens. None and ``"IO"``: the same label. ``"BIO"``: B-x begins, I-x goes
-        on. ``"BIOES"``, ``"BMES"``: E-x ends it, S-x is a segment of one token.
-    outside : str, default "O"
-        The label of tokens outside all segments.
+        on. ``"BIOES"``, ``"BMES"``: E-x ends it, S-x is a segment of one token. ``"auto"``: the scheme that the names
+        look like, as `scheme` then says; None if they look like none.
+    outside : str or sequence of str, default "O"
+        The label of tokens outside all segments; or several, such as ``["O", "<pad>"]``, the main one first.
+
+    Attributes
+    ----------
+    names : tuple of str
+        The labels.
+    scheme : str or None
+        The tagging scheme; None if there is none.
+    outside : str
+        The main label of tokens outside all segments.
+    all_outside : tuple of str
+        All labels of such tokens.
 
     Raises
     ------
@@ -119,21 +135,31 @@ class Labels:
     Examples
     --------
     >>> from bridle import Labels
-    >>> labels = Labels(["O", "B-PER", "I-PER"], scheme="BIO")
+    >>> labels = Labels(["O", "B-PER", "I-PER"])
+    >>> labels
+    Labels(['O', 'B-PER', 'I-PER'], scheme='BIO')
     >>> labels.ids(["B-PER", "I-PER", "O"])
     array([1, 2, 0])
     >>> labels.segments(["B-PER", "I-PER", "O", "B-PER"])
     [Segment(start=0, end=2, type='PER'), Segment(start=3, end=4, type='PER')]
     """
 
-    __slots__ = ("__dict__", "_ids", "names", "outside", "scheme")
+    __slots__ = ("__dict__", "_ids", "all_outside", "names", "outside", "scheme")
 
-    def __init__(self, names: Iterable[str], scheme: Scheme | None = None, *, outside: str = "O") -> None:
+    def __init__(
+        self,
+        names: Iterable[str],
+        scheme: Scheme | Literal["auto"] | None = "auto",
+        *,
+        outside: str | Sequence[str] = "O",
+    ) -> None:
         if not isinstance(names, Iterable) or (isinstance(names, str) and not names.isalpha()):  # "BMES" is a list too
             raise LabelError("labels are not a list of names", got=shown(names), wanted="a list of strings")
         self.names: tuple[str, ...] = tuple(names)
-        self.scheme: Scheme | None = scheme
-        self.outside = outside
+        self.all_outside: tuple[str, ...] = (outside,) if isinstance(outside, str) else tuple(outside)
+        if not self.all_outside or not all(isinstance(name, str) for name in self.all_outside):
+            raise LabelError("`outside` is not a label", got=shown(outside), wanted="'O', or ['O', '<pad>']")
+        self.outside = self.all_outside[0]
         if not self.names:
             raise LabelError(
                 "the label set is empty", got="no names", wanted="at least one name", cause="Was the file empty?"
@@ -152,24 +178,28 @@ class Labels:
         if len(self._ids) < len(self.names):
             twice = sorted(name for name, count in Counter(self.names).items() if count > 1)
             raise LabelError("label names repeat", got=", ".join(twice), wanted="each name once")
-        if not (scheme is None or isinstance(scheme, str)) or scheme not in PREFIXES:
-            raise LabelError("unknown tagging scheme", got=shown(scheme), wanted="None, 'IO', 'BIO', 'BIOES' or 'BMES'")
-        if scheme not in (None, "IO"):
+        if not (scheme is None or isinstance(scheme, str)) or scheme not in (*PREFIXES, "auto"):
+            wanted = "'auto', 'IO', 'BIO', 'BIOES', 'BMES' or None"
+            raise LabelError("unknown tagging scheme", got=shown(scheme), wanted=wanted)
+        self.scheme: Scheme | None = scheme_of(self.names, self.all_outside) if scheme == "auto" else scheme
+        if self.scheme not in (None, "IO"):
             for name in self.names:
-                if self._split(name)[0] not in PREFIXES[scheme] and name != outside:
+                if self._split(name)[0] not in PREFIXES[self.scheme] and name not in self.all_outside:
                     raise LabelError(
-                        f"a label does not fit the scheme {scheme}",
+                        f"a label does not fit the scheme {self.scheme}",
                         got=shown(name),
-                        wanted=f"{outside!r} or a name that begins with one of {', '.join(PREFIXES[scheme])}",
-                        cause="Is the scheme right? Pass {argument} for labels without a scheme.",
+                        wanted=f"{' or '.join(map(repr, self.all_outside))}, or a name that begins with one of "
+                        + ", ".join(PREFIXES[self.scheme]),
+                        cause=f"Is the scheme right? Pass outside={[*self.all_outside, name]!r} if it is for tokens "
+                        "outside all segments, or {argument} for labels without a scheme.",
                         argument=Argument("scheme", None),
                     )
 
     def _split(self, name: str) -> tuple[str, str]:
-        """Return the tag and the type of a label: 'B-PER' -> ('B', 'PER'); the outside label has the tag ''."""
+        """Return the tag and the type of a label: 'B-PER' -> ('B', 'PER'); outside labels have the tag ''."""
         if self.scheme is None:
             return "I", name
-        if name == self.outside:
+        if name in self.all_outside:
             return "", name
         tag, dash, kind = name.partition("-")
         if dash and tag in PREFIXES[self.scheme]:
@@ -184,7 +214,7 @@ class Labels:
         return RecentCache(4096, 1 << 26)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restored, (self.names, self.scheme, self.outside)
+        return _restored, (self.names, self.scheme, self.all_outside)
 
     def __len__(self) -> int:
         return len(self.names)
@@ -195,13 +225,14 @@ class Labels:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Labels):
             return NotImplemented
-        return (self.names, self.scheme, self.outside) == (other.names, other.scheme, other.outside)
+        return (self.names, self.scheme, self.all_outside) == (other.names, other.scheme, other.all_outside)
 
     def __hash__(self) -> int:
-        return hash((self.names, self.scheme, self.outside))
+        return hash((self.names, self.scheme, self.all_outside))
 
     def __repr__(self) -> str:
-        return f"Labels({list(self.names)!r}, scheme={self.scheme!r})"
+        outside = "" if self.all_outside == ("O",) else f", outside={list(self.all_outside)!r}"
+        return f"Labels({list(self.names)!r}, scheme={self.scheme!r}{outside})"
 
     def id(self, name: str) -> int:
         """Look up the id of a label.
@@ -306,7 +337,21 @@ class Labels:
         types = f" or a type among {', '.join(sorted(self.types)[:12])}" if self.scheme not in (None, "IO") else ""
         near = nearest_name(name, [*self.names, *sorted(self.types)]) if isinstance(name, str) else None
         cause = "A misspelled name, or a different set of labels?" if near is None else f"Did you mean {near!r}?"
+        if (hint := self._scheme_hint(name)) is not None:
+            cause = hint
         return LabelError("unknown label", got=shown(name), wanted=f"one of {known}{types}", cause=cause)
+
+    def _scheme_hint(self, name: object) -> str | None:
+        """Say how an unknown name would be a segment type: under another scheme, or with other outside labels."""
+        if self.scheme is not None or not isinstance(name, str):
+            return None
+        plain = {y for y in self.names if y[:2] not in _WITH_TYPE}
+        outside = [*self.all_outside, *sorted(plain - set(self.all_outside))]
+        scheme = scheme_of(self.names, outside)
+        if scheme is None or name not in Labels(self.names, scheme, outside=outside).types:
+            return None
+        others = f", outside={outside!r}" if plain - set(self.all_outside) else ""
+        return f"It is a segment type under {scheme}: pass scheme={scheme!r}{others} to Labels."
 
     @cached_property
     def tag_of(self) -> tuple[str, ...]:
@@ -326,7 +371,7 @@ class Labels:
     @cached_property
     def span_labels(self) -> Labels:
         """Labels such that the outside label is never a segment, even without a scheme."""
-        return self if self.scheme is not None else Labels(self.names, "IO", outside=self.outside)
+        return self if self.scheme is not None else Labels(self.names, "IO", outside=self.all_outside)
 
     @cached_property
     def _typed(self) -> dict[str, frozenset[int]]:
@@ -456,5 +501,5 @@ class Labels:
         return [Segment(a, b, self.type_of[ids[a]]) for a, b in pairwise(cuts) if self.tag_of[ids[a]]]
 
 
-def _restored(names: tuple[str, ...], scheme: Scheme | None, outside: str) -> Labels:
+def _restored(names: tuple[str, ...], scheme: Scheme | None, outside: tuple[str, ...]) -> Labels:
     return Labels(names, scheme, outside=outside)

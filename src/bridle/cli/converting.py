@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from bridle.cli.base import Command, app, check_model_path, check_writable, json_line, show
-from bridle.cli.options import DataScheme, DataSchemeOption, JsonOption
+from bridle.cli.options import JsonOption, Scheme, SchemeOption
 
 
 @app.command(cls=Command)
@@ -17,7 +17,7 @@ def convert(
     out: Annotated[
         Path, typer.Option("-o", "--out", metavar="FILE", help="Bridle model to write.", show_default=False)
     ],
-    scheme: DataSchemeOption = DataScheme.AUTO,
+    scheme: SchemeOption = Scheme.AUTO,
     as_json: JsonOption = False,
 ) -> None:
     """Convert a CRFsuite model into a Bridle model.

@@ -44,7 +44,7 @@ def decode(
     lenient: LenientOption = False,
     labels: LabelsOption = None,
     labels_file: LabelsFileOption = None,
-    scheme: SchemeOption = Scheme.NONE,
+    scheme: SchemeOption = Scheme.AUTO,
     engine: EngineOption = "auto",
     threads: ThreadsOption = 0,
     time_limit: TimeLimitOption = None,

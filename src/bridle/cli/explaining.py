@@ -110,7 +110,7 @@ def explain(
     option: FormatOptions = None,
     labels: LabelsOption = None,
     labels_file: LabelsFileOption = None,
-    scheme: SchemeOption = Scheme.NONE,
+    scheme: SchemeOption = Scheme.AUTO,
     engine: EngineOption = "auto",
     time_limit: TimeLimitOption = None,
     max_memory: MemoryOption = None,

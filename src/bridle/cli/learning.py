@@ -29,8 +29,6 @@ from bridle.cli.base import (
 from bridle.cli.options import (
     ColumnsOption,
     CrossFitOption,
-    DataScheme,
-    DataSchemeOption,
     FormatOption,
     FormatOptions,
     HoldOut,
@@ -39,6 +37,8 @@ from bridle.cli.options import (
     LabelledArgument,
     LabelOption,
     ProgressOption,
+    Scheme,
+    SchemeOption,
     Scores,
     ScoresOption,
     SeedOption,
@@ -126,7 +126,7 @@ def learn(
             metavar="N", min=1, help="Keep at most the N most useful rules; --penalty model: consider only N."
         ),
     ] = None,
-    scheme: DataSchemeOption = DataScheme.AUTO,
+    scheme: SchemeOption = Scheme.AUTO,
     cutoff: Annotated[
         int, typer.Option(metavar="N", min=0, help="Deterministic rules: a context must occur more than N times.")
     ] = 5,
@@ -208,7 +208,7 @@ def learn(
         select="all" if relative else "cover",
         penalty=None,
         seed=seed,
-        scheme=scheme.library_name if tagger is None or scheme is not DataScheme.AUTO else tagger.labels_.scheme,
+        scheme=scheme.library_name if tagger is None or scheme is not Scheme.AUTO else tagger.labels_.scheme,
         **{name: value for name, value in limits.items() if value is not None},  # type: ignore[arg-type]
     )
     if relative:
@@ -274,7 +274,7 @@ def _fits(kind: Kind, penalty: str, given: dict[str, Any], out: str, as_json: bo
 
 def _trained(
     examples: list[Example],
-    scheme: DataScheme,
+    scheme: Scheme,
     groups: list[str] | None,
     settings: dict[str, Any],
     progress: bool | None,

@@ -24,20 +24,14 @@ _UNITS = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
 
 
 class Scheme(StrEnum):
-    """Values of --scheme for labels that options name."""
-
-    NONE, IO, BIO, BIOES, BMES = "none", "IO", "BIO", "BIOES", "BMES"
-
-
-class DataScheme(StrEnum):
-    """Values of --scheme for labels that data has."""
+    """Values of --scheme."""
 
     AUTO, NONE, IO, BIO, BIOES, BMES = "auto", "none", "IO", "BIO", "BIOES", "BMES"
 
     @property
     def library_name(self) -> str | None:
         """The scheme, as the library calls it."""
-        return None if self is DataScheme.NONE else self.value
+        return None if self is Scheme.NONE else self.value
 
 
 class OnInfeasible(StrEnum):
@@ -153,14 +147,13 @@ LabelsFileOption = Annotated[
     Path | None,
     typer.Option("--labels-file", metavar="FILE", help="File with the labels, one per line.", rich_help_panel=DATA),
 ]
-SchemeOption = Annotated[Scheme, typer.Option("--scheme", help="Tagging scheme of the labels.", rich_help_panel=DATA)]
-DataSchemeOption = Annotated[
-    DataScheme,
+SchemeOption = Annotated[
+    Scheme,
     typer.Option(
         "--scheme",
-        metavar="|".join(DataScheme),
+        metavar="|".join(Scheme),
         case_sensitive=False,
-        help="Tagging scheme of the labels.",
+        help="Tagging scheme of the labels; auto: the one that they look like.",
         rich_help_panel=DATA,
     ),
 ]

@@ -18,7 +18,7 @@ from bridle.data import Example, Examples
 from bridle.data.reader import ModelReader, Reader
 from bridle.data.tokenizer import TOKENS, tokenize
 from bridle.errors import FileError, LabelError, RuleError
-from bridle.labels import Labels, Scheme, scheme_of
+from bridle.labels import Labels, Scheme
 from bridle.models import Tagger
 from bridle.report.text import cut
 from bridle.rules.base import Rule, Soft
@@ -140,13 +140,13 @@ def label_names(listed: str | None, file: Path | None) -> tuple[str, ...] | None
 
 def make_labels(names: tuple[str, ...], scheme: OptionScheme) -> Labels:
     """Return labels under the scheme of an option."""
-    return Labels(names, None if scheme is OptionScheme.NONE else cast(Scheme, scheme.value))
+    return Labels(names, cast(Scheme | None, scheme.library_name))
 
 
 def labels_in(gold: Iterable[Iterable[str | None]], scheme: str | None, extra: Iterable[str] = ()) -> Labels:
     """Return the labels of data, missing ones aside; scheme "auto": the one that they look like."""
     names = sorted({name for name in (*chain.from_iterable(gold), *extra) if name is not None})
-    return Labels(names, cast(Scheme | None, scheme_of(names) if scheme == "auto" else scheme))
+    return Labels(names, cast(Scheme | None, scheme))
 
 
 def load_rules(paths: Sequence[Path] | None, labels: Labels | None, *, lenient: bool = False) -> list[Rule]:

@@ -30,8 +30,6 @@ from bridle.cli.base import (
 )
 from bridle.cli.options import (
     ColumnsOption,
-    DataScheme,
-    DataSchemeOption,
     EngineOption,
     FormatOption,
     FormatOptions,
@@ -101,7 +99,7 @@ def rules_check(
     labels: LabelsOption = None,
     labels_file: LabelsFileOption = None,
     lenient: LenientOption = False,
-    scheme: SchemeOption = Scheme.NONE,
+    scheme: SchemeOption = Scheme.AUTO,
     model: Annotated[
         Path | None, typer.Option("--model", metavar="MODEL", help="Use the labels and the scheme of this model.")
     ] = None,
@@ -127,7 +125,7 @@ def rules_check(
       2    errors, or the file cannot be read
     """
     names = label_names(labels, labels_file)
-    if model is not None and (names is not None or scheme is not Scheme.NONE):
+    if model is not None and (names is not None or scheme is not Scheme.AUTO):
         raise LabelError(
             "--labels and --scheme have no effect with --model",
             got="--labels or --scheme as well",
@@ -222,7 +220,7 @@ def rules_test(
     tokens: TokensOption = None,
     labels: LabelsOption = None,
     labels_file: LabelsFileOption = None,
-    scheme: DataSchemeOption = DataScheme.AUTO,
+    scheme: SchemeOption = Scheme.AUTO,
     leave_out: Annotated[
         bool, typer.Option("--leave-out/--no-leave-out", help="Also decode without each rule in turn.")
     ] = True,

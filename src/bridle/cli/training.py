@@ -21,8 +21,6 @@ from bridle.cli.base import Command, app, check_model_path, check_writable, exit
 from bridle.cli.options import (
     COMPLETE_FEATURES,
     ColumnsOption,
-    DataScheme,
-    DataSchemeOption,
     FormatOption,
     FormatOptions,
     HoldOut,
@@ -33,6 +31,8 @@ from bridle.cli.options import (
     Measure,
     MeasureOption,
     ProgressOption,
+    Scheme,
+    SchemeOption,
     SeedOption,
     ThreadsOption,
 )
@@ -202,7 +202,7 @@ def train(
     columns: ColumnsOption = None,
     label: LabelOption = None,
     option: FormatOptions = None,
-    scheme: DataSchemeOption = DataScheme.AUTO,
+    scheme: SchemeOption = Scheme.AUTO,
     on_unknown: Annotated[
         OnUnknown,
         typer.Option(help="What to do with labels in --dev that are not in DATA.", rich_help_panel=_DATA),

@@ -21,7 +21,7 @@ import numpy.typing as npt
 from bridle.arrays import LARGEST, Scores, as_array, check_shape, is_integer
 from bridle.decoding.result import Decodings
 from bridle.errors import EngineError, LabelError, LatticeError, ModelError, shown
-from bridle.labels import Labels, Scheme, scheme_of
+from bridle.labels import Labels, Scheme
 from bridle.lattice import Batch
 from bridle.rules.loading import read_text
 
@@ -75,7 +75,7 @@ def labels_of(model: Any, scheme: AnyScheme = "auto") -> Labels:
             wanted='id2label, as in {0: "O", 1: "B-PER", ...}',
             cause="Pass id2label=model.config.id2label, or the list of names in the order of the logits.",
         )
-    return Labels(names, scheme_of(map(str, names)) if scheme == "auto" else scheme)
+    return Labels(names, scheme)
 
 
 def _in_order(id2label: Mapping[Any, Any]) -> list[Any]:

@@ -336,7 +336,7 @@ def audit_model(
 def widened(labels: Labels, labellings: Sequence[Sequence[str | None]]) -> Labels:
     """Add the labels that only these labellings have."""
     extra = sorted({name for names in labellings for name in names if isinstance(name, str)} - set(labels.names))
-    return Labels([*labels.names, *extra], labels.scheme, outside=labels.outside) if extra else labels
+    return Labels([*labels.names, *extra], labels.scheme, outside=labels.all_outside) if extra else labels
 
 
 def gold_counts(gold: Sequence[Sequence[str | None]], labels: Labels, lattices: Lattices) -> GoldCounts:
@@ -349,7 +349,7 @@ def gold_counts(gold: Sequence[Sequence[str | None]], labels: Labels, lattices: 
             wanted=f"{len(lengths)}, with a label per token",
             cause="Are both from the same input, in order?",
         )
-    return GoldCounts(gold, labels.names, labels.scheme)
+    return GoldCounts(gold, labels.names, labels.scheme, labels.all_outside)
 
 
 def changed_sum(counts: GoldCounts, base: Ints, trial: Trial) -> Ints:

@@ -25,7 +25,7 @@ from bridle.decoding.threads import in_threads
 from bridle.errors import ModelError, ModelFileError, shown
 from bridle.features import TemplateFeatures, Templates, sequences_of
 from bridle.frames import LabelLists, Sequences
-from bridle.labels import Labels, scheme_of
+from bridle.labels import Labels
 from bridle.learn.deterministic import UNDECIDED, Decided, DeterministicRules
 from bridle.models import files
 from bridle.models.checks import check_seed, count_of, count_of_threads, ids_of, labellings_of, names_of, one_of
@@ -160,7 +160,7 @@ class ConstrainedTagger(Estimator):
         self._check()
         X, y = sequences_of(X), labellings_of(y)
         names = names_of(y)
-        labels = Labels(names, scheme_of(names))
+        labels = Labels(names)
         rules = None if self.rules is None else DeterministicRules(**self.rules.get_params()).fit(X, y)
         templates = self.features if isinstance(self.features, Templates) else Templates.parse(self.features)
         features = TemplateFeatures(templates, self.cutoff)

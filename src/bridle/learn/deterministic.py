@@ -30,7 +30,7 @@ from bridle.features.derived import FIRST, OfTexts
 from bridle.features.templates import Place
 from bridle.features.vocabulary import Prepared
 from bridle.frames import LabelLists, Sequences
-from bridle.labels import Labels, scheme_of
+from bridle.labels import Labels
 from bridle.lattice import Batch
 from bridle.models import files
 from bridle.models.checks import all_known, count_of_threads, ids_of, labellings_of, names_of, one_of
@@ -316,7 +316,7 @@ class DeterministicRules(Estimator):
         self._check()
         X, y = sequences_of(X), labellings_of(y)
         names = names_of(y)
-        labels = Labels(names, scheme_of(names))
+        labels = Labels(names)
         features = self._features(_morph(X, all_known(y), self.rare) if self.templates == "words" else None)
         encoded = features.fit(X)
         gold = ids_of(labels, y, encoded.offsets)

@@ -105,14 +105,14 @@ def _outcome(
 
     if tokens and not names:
         return outcome("no labelling was found that obeys the rules", range(len(tokens)))
-    kinds = sorted(labels.types - {labels.outside})  # tokens outside of segments form none
+    kinds = sorted(labels.types.difference(labels.all_outside))  # tokens outside of segments form none
     for label, _ in example.spans:
         if label not in kinds:
             return outcome(unknown_name(label, kinds)[0])
     expected = _expected(example, tokens, starts)
     if isinstance(expected, str):
         return outcome(expected)
-    guessed = [segment for segment in labels.segments(names) if segment.type != labels.outside]
+    guessed = [segment for segment in labels.segments(names) if segment.type not in labels.all_outside]
     faults: dict[Segment, str] = {}
     for segment in expected:
         if segment not in guessed:

@@ -22,7 +22,7 @@ from bridle.decoding.problem import check_given
 from bridle.engines.highs import INTEGRALITY, IntegerProgram, Solver
 from bridle.errors import LabelError, ModelError, RuleError, shown
 from bridle.features.columns import columns_of, sequences_of
-from bridle.labels import Bools, Labels, Scheme, scheme_of
+from bridle.labels import Bools, Labels, Scheme
 from bridle.learn.candidates import KINDS, OF_TOKENS, Candidate, Limits
 from bridle.learn.counted import Counted, Ints, corrupt, wrong_labellings
 from bridle.learn.evidence import Learned, rules_of
@@ -231,7 +231,7 @@ class RelationalRules(Estimator):
     def _counted(self, X: Any, y: Any, given: Any) -> Counted:
         y, given = labellings_of(y), given_of(given)
         names = names_of(y)
-        labels = Labels(names, cast(Scheme | None, scheme_of(names) if self.scheme == "auto" else self.scheme))
+        labels = Labels(names, cast(Scheme | None, self.scheme))
         check_given(given, len(y))
         texts: list[Sequence[str]] | None = None
         if X is not None:

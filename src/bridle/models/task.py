@@ -30,7 +30,7 @@ from bridle.decoding.decoder import Decoder
 from bridle.decoding.problem import check_given
 from bridle.errors import Argument, LabelError, ModelError, shown
 from bridle.features import Encoded, Features, sequences_of
-from bridle.labels import MOST_SQUARE, Labels, Scheme, scheme_of
+from bridle.labels import MOST_SQUARE, Labels, Scheme
 from bridle.models.checks import Given, check_pair, given_for, given_of, ids_of, labellings_of, names_of, of_dev
 from bridle.models.linear import Array, EdgeLayout, Ints, Layout, Vector, Weights
 from bridle.rules.base import Rule
@@ -71,7 +71,7 @@ class Data:
         names = names_of(self.y)
         if len(self.y) != len(self.X):
             raise LabelError("y and X differ in length", got=f"{len(self.y)} lists", wanted=f"{len(self.X)} of them")
-        return Labels(names, cast(Scheme | None, scheme_of(names) if scheme == "auto" else scheme))
+        return Labels(names, cast(Scheme | None, scheme))
 
     def part(self, chosen: Ints) -> Data:
         """Select sequences."""

@@ -84,7 +84,7 @@ def with_unknown(labels: Labels, y: Sequence[Sequence[str | None]]) -> Labels:
     try:
         return Labels(names, labels.scheme)
     except LabelError:  # one does not fit the scheme: runs of labels are counted, as `bridle.report.score` does
-        return Labels(names)
+        return Labels(names, None)
 
 
 # ---- the loop -------------------------------------------------------------------------------------------------------

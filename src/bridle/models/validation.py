@@ -268,4 +268,4 @@ def cross_validate(
 
 def _scores(model: Tagger, held: Data, labels: Labels, rules: Sequence[Rule | str]) -> Scores:
     guessed = model.predict(held.X, rules, given=held.given, threads=model.threads, on_infeasible="relax")
-    return score(held.y, guessed, labels.scheme)
+    return score(held.y, guessed, labels.scheme, outside=labels.all_outside)

@@ -57,10 +57,10 @@ def fills(names: Labels | Iterable[str]) -> dict[str, str]:
     True
     """
     listed = list(names)
-    fields, outside = (names.type_of, names.outside) if isinstance(names, Labels) else (listed, "O")
+    fields, outside = (names.type_of, names.all_outside) if isinstance(names, Labels) else (listed, ("O",))
     known: dict[str, str] = {}
     return {
-        name: OUTSIDE if name == outside else known.setdefault(field, FILLS[len(known) % len(FILLS)])
+        name: OUTSIDE if name in outside else known.setdefault(field, FILLS[len(known) % len(FILLS)])
         for name, field in zip(listed, fields, strict=True)
     }
 

@@ -24,6 +24,7 @@ import numpy.typing as npt
 
 from bridle.errors import Argument, LabelError, shown
 from bridle.frames import Table, cells, is_missing
+from bridle.labels import FIRST, LAST
 from bridle.report.metrics import Counts, Scores, SegmentErrors
 
 Ints = npt.NDArray[np.int64]
@@ -42,7 +43,11 @@ _AT_ONCE = 1 << 15  # tokens
 
 
 def score(
-    gold: Iterable[Sequence[str | None]], guessed: Iterable[Sequence[str]], scheme: str | None = "auto"
+    gold: Iterable[Sequence[str | None]],
+    guessed: Iterable[Sequence[str]],
+    scheme: str | None = "auto",
+    *,
+    outside: str | Sequence[str] = OUTSIDE,
 ) -> Scores:
     """Compare guessed labellings with gold, as conlleval (CoNLL-2000) counts.
 
@@ -57,6 +62,8 @@ def score(
         What makes a segment. ``"prefixes"`` takes any of B-, I-, E-, S-, M- and O; None takes runs of one label.
         ``"auto"`` is ``"prefixes"`` if every label is O or has a prefix (a bare B, I, E, S or M has the type ""), else
         None.
+    outside : str or sequence of str, default "O"
+        The label of tokens outside all segments; or several, as `all_outside` of `Labels` has them.
 
     Returns
     -------
@@ -79,7 +86,7 @@ def score(
     if scheme not in (None, "auto", "IO", *TAGS):
         wanted = f"None, 'auto', 'IO', {', '.join(map(repr, TAGS))}"
         raise LabelError("unknown tagging scheme", got=repr(scheme), wanted=wanted, cause="A misspelled name?")
-    ways = [SegmentCounter(s) for s in (("prefixes", None) if scheme == "auto" else (scheme,))]
+    ways = [SegmentCounter(s, outside) for s in (("prefixes", None) if scheme == "auto" else (scheme,))]
     ids = _Ids()
     confusion = Counter[tuple[int, int]]()
     count = exact = missing = 0
@@ -88,7 +95,7 @@ def score(
             for way in list(ways):
                 if not way.add(name):
                     if scheme != "auto":
-                        raise misfit(name, scheme)
+                        raise misfit(name, scheme, way.outside)
                     ways.remove(way)
         begin = np.zeros(len(a), dtype=bool)
         begin[(np.cumsum(lengths) - lengths)[lengths > 0]] = True
@@ -196,8 +203,9 @@ class LabelTables(NamedTuple):
 class SegmentCounter:
     """Counts of segments under one scheme."""
 
-    def __init__(self, scheme: str | None) -> None:
+    def __init__(self, scheme: str | None, outside: str | Sequence[str] = OUTSIDE) -> None:
         self.scheme = scheme
+        self.outside = (outside,) if isinstance(outside, str) else tuple(outside)
         self.errors = np.zeros(len(fields(SegmentErrors)), dtype=np.int64)
         self._types = _Ids()
         self._counts = np.zeros((3, 0), dtype=np.int64)  # (correct, guessed, gold) x types
@@ -205,12 +213,23 @@ class SegmentCounter:
 
     def add(self, name: str) -> bool:
         """Add the next label; return False if it does not fit the scheme."""
-        tag, kind = _split(name, self.scheme)
+        tag, kind = self._split(name)
         if tag is None:
             return False
-        inside = tag != OUTSIDE
-        self._labels.append((inside, tag in "BS", tag in "ES", self._types[kind] if inside else -1))
+        is_inside = tag != ""
+        self._labels.append((is_inside, tag in FIRST, tag in LAST, self._types[kind] if is_inside else -1))
         return True
+
+    def _split(self, name: str) -> tuple[str | None, str]:
+        """Split a label into tag ("": outside) and type; the tag is None if the label does not fit the scheme."""
+        if self.scheme is None:
+            return "I", name
+        if name in self.outside or name == UNANSWERED:
+            return "", ""
+        tag, dash, kind = name.partition("-")
+        if self.scheme == "IO":
+            return "I", kind if dash and tag == "I" else name
+        return (tag if tag in TAGS[self.scheme] else None), kind
 
     def count(self, gold: Ints, guessed: Ints, begin: Bools) -> None:
         """Count the segments of sequences end to end. begin[t]: a sequence starts at t."""
@@ -234,24 +253,13 @@ class SegmentCounter:
         return {name: Counts(*column) for name, column in sorted(columns) if any(column)}
 
 
-def _split(name: str, scheme: str | None) -> tuple[str | None, str]:
-    """Split a label into tag and type; the tag is None if the label does not fit the scheme."""
-    if scheme is None:
-        return "I", name
-    if name in (OUTSIDE, UNANSWERED):
-        return OUTSIDE, ""
-    tag, dash, kind = name.partition("-")
-    if scheme == "IO":
-        return "I", kind if dash and tag == "I" else name
-    return (tag if tag in TAGS[scheme] else None), kind
-
-
-def misfit(name: str, scheme: str | None) -> LabelError:
+def misfit(name: str, scheme: str | None, outside: Sequence[str]) -> LabelError:
     """Make the error for a label that does not fit the scheme."""
+    tags = ", ".join(TAGS[scheme or "prefixes"])
     return LabelError(
         f"a label does not fit the scheme {scheme}",
         got=repr(name),
-        wanted=f"{OUTSIDE!r} or a name that begins with one of {', '.join(TAGS[scheme or 'prefixes'])}",
+        wanted=f"{' or '.join(map(repr, outside))}, or a name that begins with one of {tags}",
         cause="Is the scheme right? Pass {argument} for labels without a scheme.",
         argument=Argument("scheme", None),
     )

@@ -122,17 +122,23 @@ class GoldCounts:
     few sequences is counted by these alone.
     """
 
-    def __init__(self, gold: Sequence[Sequence[str | None]], names: Sequence[str], scheme: str | None) -> None:
+    def __init__(
+        self,
+        gold: Sequence[Sequence[str | None]],
+        names: Sequence[str],
+        scheme: str | None,
+        outside: str | Sequence[str] = "O",
+    ) -> None:
         self.offsets: Ints = np.cumsum([0, *map(len, gold)]).astype(np.int64)
         flat = list(chain.from_iterable(gold))
         extra = sorted({name for name in flat if name is not None}.difference(names))
         self.names = [*names, *extra]
         known = {name: y for y, name in enumerate(self.names)} | {None: -1}
         self.ids: Ints = np.array([known[name] for name in flat], dtype=np.int64)  # (N,)  -1: missing
-        counter = SegmentCounter(scheme)
+        counter = SegmentCounter(scheme, outside)
         for name in [*self.names, UNANSWERED]:  # the last, which -1 is the number of, stands for "no answer"
             if not counter.add(name):
-                raise misfit(name, scheme)
+                raise misfit(name, scheme, counter.outside)
         self._tables = counter.tables()
         here = self.ids >= 0
         self._all_here = bool(here.all())

@@ -123,7 +123,7 @@ _SLOT_EXAMPLES = {"unit": "segment", "place": r"tokens /\d+/", "spans": "0:2", "
 
 def list_sentences(service: Service) -> SentencesAnswer:
     """Return the sentence forms, with examples about labels of the model."""
-    names = [name for name in service.labels.names if name != service.labels.outside]
+    names = [name for name in service.labels.names if name not in service.labels.all_outside]
     return SentencesAnswer(sentence_forms(names[:2] if len(names) > 1 else service.labels.names[:2]))
 
 

@@ -323,7 +323,7 @@ class SpanLabels(Labels):
 
     def __init__(self, names: Sequence[str]) -> None:
         check_names(names)
-        super().__init__(("O", *names))
+        super().__init__(("O", *names), None)
         self.scheme = "spans"  # type: ignore[assignment]  # not one that labels of tokens can have
 
     def _split(self, name: str) -> tuple[str, str]:

@@ -27,7 +27,7 @@ from bridle import _native
 from bridle.errors import ModelError, ModelFileError, shown
 from bridle.features.plain import LARGEST as LARGEST_VALUE
 from bridle.features.plain import PlainFeatures
-from bridle.labels import MOST_LABELS, MOST_SQUARE, Labels, Scheme, scheme_of
+from bridle.labels import MOST_LABELS, MOST_SQUARE, Labels, Scheme
 from bridle.lattice import LARGEST
 from bridle.models import files
 from bridle.models.crf import CRF
@@ -217,8 +217,7 @@ def build_model(contents: Contents, scheme: str | None = "auto") -> CRF:
     """Build a model from the contents of a file; see `load`."""
     m = len(contents.labels)
     model = CRF(features=None, scheme=scheme)
-    chosen = scheme_of(contents.labels) if scheme == "auto" else scheme
-    model.labels_ = Labels(contents.labels, cast(Scheme | None, chosen))
+    model.labels_ = Labels(contents.labels, cast(Scheme | None, scheme))
     model.features_ = PlainFeatures.of(contents.attributes)
     pairwise = np.zeros((m, m))
     before, after, weights = contents.transition

@@ -309,7 +309,7 @@ def write_spans(doc: "Doc", answers: Sequence[Answer], key: str | None) -> None:
     spans, scores = [], []
     for at, decoding, probabilities in answers:
         for segment in decoding.label_set.segments(decoding.ids):
-            if segment.type != decoding.label_set.outside:  # without a scheme, it has segments too
+            if segment.type not in decoding.label_set.all_outside:  # without a scheme, it has segments too
                 spans.append(Span(doc, int(at[segment.start]), int(at[segment.end - 1]) + 1, label=segment.type))
                 scores.append(None if probabilities is None else min(probabilities[segment.start : segment.end]))
     if key is None:
