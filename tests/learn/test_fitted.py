@@ -13,9 +13,9 @@ from bridle import CRF, LabelError, LocalTagger, ModelError, RuleError, rules
 from bridle.data import references
 from bridle.learn import Comparison, FittedRules, RelationalRules, fit_rules
 from bridle.learn.pricing import Scored
-from bridle.learn.statistics import compare_scores, log_tail, sign_test
 from bridle.models import CrossFit
 from bridle.report import score
+from bridle.report.significance import compare_scores, log_tail, sign_test
 from learning import Data
 
 WEAK = ["lower[0]", "label[-1]"]

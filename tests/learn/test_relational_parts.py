@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 from bridle import Labels
 from bridle import rules as r
 from bridle.learn import relational
+from bridle.learn.candidates import change_odds, segment_counts
 from bridle.learn.counted import Counted, corrupt
 from bridle.learn.relational import Clause, cover, needed
-from bridle.learn.statistics import benjamini_hochberg, change_odds, log_binomial, log_hypergeometric, segment_counts
+from bridle.report.significance import benjamini_hochberg, log_binomial, log_hypergeometric
 from bridle.rules.base import Rule
 from strategies import labellings, random_labels, seeds
 

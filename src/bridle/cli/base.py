@@ -36,6 +36,7 @@ COMMANDS = {
     "train": (["training"], "Train a tagger on labelled sequences."),
     "tag": (["tagging"], "Label sequences with a model, optionally under rules."),
     "eval": (["evaluating"], "Compare labels with gold labels."),
+    "compare": (["comparing"], "Compare systems that label the same sequences, with tests of significance."),
     "learn": (["learning"], "Learn rules from labelled sequences, with their evidence and penalties."),
     "rules": (["rules", "rules_tune"], "Check, show, test and tune rules."),
     "decode": (["decoding"], "Decode your own scores under rules."),
@@ -346,13 +347,11 @@ def check_writable(path: Path) -> None:
 
 def check_model_path(path: Path) -> None:
     """Check that an existing output file is a model: other files are not overwritten."""
-    from bridle.models.files import MAGIC
+    from bridle.models.files import is_model
 
-    if path.is_file() and path.stat().st_size:
-        with path.open("rb") as file:
-            if file.read(len(MAGIC)) != MAGIC:
-                got, wanted = "a file that is not a model", "another name for the output"
-                raise FileError("this file would be overwritten", got=got, wanted=wanted, where=str(path))
+    if path.is_file() and path.stat().st_size and not is_model(path):
+        got, wanted = "a file that is not a model", "another name for the output"
+        raise FileError("this file would be overwritten", got=got, wanted=wanted, where=str(path))
 
 
 def json_line(value: Any) -> str:

@@ -61,6 +61,35 @@ class Segments(StrEnum):
 
     AUTO, NONE, IO, BIO, IOB1, BIOES, BMES = "auto", "none", "IO", "BIO", "IOB1", "BIOES", "BMES"
 
+    @property
+    def library_name(self) -> str | None:
+        """The scheme, as `score` calls it."""
+        return None if self is Segments.NONE else self.value
+
+
+SegmentsOption = Annotated[
+    Segments,
+    typer.Option(
+        "--scheme",
+        metavar="|".join(Segments),
+        case_sensitive=False,
+        help="Tagging scheme of the labels; none: a segment is a run of one label.",
+    ),
+]
+PredictedFormat = Annotated[
+    str | None,
+    typer.Option(
+        "--predicted-format",
+        metavar="NAME",
+        autocompletion=COMPLETE_FORMATS,
+        help="Format of predictions in files. Default: by the suffix or the first lines, or that of GOLD.",
+    ),
+]
+PredictedOptions = Annotated[
+    list[str] | None,
+    typer.Option("--predicted-option", metavar="KEY=VALUE", help="Option of that format; can be repeated."),
+]
+
 
 @app.command("eval", cls=Command)
 def evaluate(
@@ -85,28 +114,9 @@ def evaluate(
     columns: ColumnsOption = None,
     label: LabelOption = None,
     option: FormatOptions = None,
-    predicted_format: Annotated[
-        str | None,
-        typer.Option(
-            "--predicted-format",
-            metavar="NAME",
-            autocompletion=COMPLETE_FORMATS,
-            help="Format of PREDICTED. Default: by the suffix or the first lines, or that of GOLD.",
-        ),
-    ] = None,
-    predicted_option: Annotated[
-        list[str] | None,
-        typer.Option("--predicted-option", metavar="KEY=VALUE", help="Option of that format; can be repeated."),
-    ] = None,
-    scheme: Annotated[
-        Segments,
-        typer.Option(
-            "--scheme",
-            metavar="|".join(Segments),
-            case_sensitive=False,
-            help="Tagging scheme of the labels; none: a segment is a run of one label.",
-        ),
-    ] = Segments.AUTO,
+    predicted_format: PredictedFormat = None,
+    predicted_option: PredictedOptions = None,
+    scheme: SegmentsOption = Segments.AUTO,
     by_label: Annotated[
         bool, typer.Option("--by-label", help=f"Show all labels, even if there are more than {LABELS}.")
     ] = False,
@@ -164,36 +174,34 @@ def evaluate(
     if predicted is None and (other.format or other.options):
         got = "--predicted-format" if other.format else "--predicted-option"
         raise FileError("PREDICTED is missing", got=got, wanted="GOLD and PREDICTED")
-    wrong_sequences, comparison = _WrongSequences(_ON_PAGE if wrong is None and html else wrong or 0), Comparison()
+    wrong_sequences, pairing = _WrongSequences(_ON_PAGE if wrong is None and html else wrong or 0), Pairing()
     with ExitStack() as files:
         examples, bar = files.enter_context(reading(reader, gold, progress, "comparing"))
         if tagger is not None:
             obeyed = load_model_rules(rules, tagger, lenient=lenient)
-            pairs = comparison.by_model(examples.labelled(), tagger, obeyed, threads)
+            pairs = pairing.by_model(examples.labelled(), tagger, obeyed, threads)
         elif predicted is not None:
-            pairs = comparison.two_files(examples, reader, predicted, other)
+            pairs = pairing.two_files(examples, reader, predicted, other)
         else:
-            pairs = comparison.one_file(examples)
+            pairs = pairing.one_file(examples)
         kept = list(pairs) if rules else pairs
         left, right = tee(wrong_sequences.watched(kept, bar))
-        scores = score(
-            (a.labels or () for a, _ in left), (b for _, b in right), None if scheme is Segments.NONE else scheme.value
-        )
+        scores = score((a.labels or () for a, _ in left), (b for _, b in right), scheme.library_name)
     if not scores.sequences:
         raise FileError("there are no sequences", got="nothing", wanted="labelled sequences", where=source_name(gold))
     if not scores.correct_tokens and predicted is None and tagger is None:
         warn("no predicted label equals its gold label; are they in the last two columns?")
-    if comparison.left_out:
-        warn(f"{gold}: left out {comparison.left_out:,} texts without annotations")
+    if pairing.left_out:
+        warn(f"{gold}: left out {pairing.left_out:,} texts without annotations")
     broken = _broken(kept, rules, tagger, lenient, threads) if rules and isinstance(kept, list) else []
-    evaluation = Evaluation(scores, wrong_sequences.wrong, broken, comparison.unanswered)
+    evaluation = Evaluation(scores, wrong_sequences.wrong, broken, pairing.unanswered)
     if html is not None:
         below = " against ".join([str(predicted or model or "the last column"), source_name(gold)])
         write_text(html, evaluation.page("Evaluation", below).html())
     if as_json:
         typer.echo(json_line(evaluation.to_dict()))
         return
-    shown = evaluation if wrong is not None else Evaluation(scores, (), broken, comparison.unanswered)
+    shown = evaluation if wrong is not None else Evaluation(scores, (), broken, pairing.unanswered)
     show(shown.lines(None if by_label else LABELS))
 
 
@@ -209,10 +217,15 @@ class _WrongSequences:
             if k % 1000 == 0:
                 bar()
             if len(self.wrong) < self.most:
-                name = gold.where if gold.id is None else f"{gold.where}: {gold.id}" if gold.where else str(gold.id)
-                sequence = WrongSequence.of(name or f"sequence {k}", gold.tokens, gold.labels or (), labels)
+                sequence = WrongSequence.of(sequence_name(gold, k), gold.tokens, gold.labels or (), labels)
                 self.wrong += [] if sequence is None else [sequence]
             yield gold, labels
+
+
+def sequence_name(gold: Example, k: int) -> str:
+    """Return the id of a sequence, and where it stands."""
+    name = gold.where if gold.id is None else f"{gold.where}: {gold.id}" if gold.where else str(gold.id)
+    return name or f"sequence {k}"
 
 
 def _broken(
@@ -250,7 +263,7 @@ Pair = tuple[Example, Sequence[str]]  # gold, and the predicted labels of the sa
 
 
 @dataclass
-class Comparison:
+class Pairing:
     """Pairs gold labels with predicted ones, and counts sequences that lack either."""
 
     unanswered: int = 0  # sequences without predicted labels

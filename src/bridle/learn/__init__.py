@@ -8,8 +8,8 @@ from bridle.learn.fitted import FittedRules, PricedRule, fit_rules
 from bridle.learn.joint import JointWeights
 from bridle.learn.pricing import Effect
 from bridle.learn.relational import RelationalRules
-from bridle.learn.statistics import Comparison
 from bridle.learn.tuned import TunedRule, TunedRules, tune_rules
+from bridle.report.significance import Comparison
 
 __all__ = [
     "Audit",

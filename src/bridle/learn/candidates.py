@@ -15,11 +15,12 @@ from itertools import permutations, product
 from typing import Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from bridle import rules as r
 from bridle.labels import Bools
 from bridle.learn.counted import Counted, Ints
-from bridle.learn.statistics import Floats, change_odds, log_binomial, log_hypergeometric, segment_counts
+from bridle.report.significance import Floats, log_binomial, log_hypergeometric
 from bridle.rules.base import Rule
 
 Check = Callable[[Counted], Bools]  # (K,) which sequences break a rule
@@ -411,3 +412,39 @@ def _tokens(data: Counted, limits: Limits) -> Iterator[Candidate]:
 
 def _not_allowed(pattern: str, names: Sequence[int]) -> Check:
     return lambda data: data.any_of(data.matching(pattern) & ~np.isin(data.name_of, names))
+
+
+# ---- chance ----------------------------------------------------------------------------------------------------------
+
+
+def change_odds(leaving: npt.NDArray[np.int64], entering: npt.NDArray[np.int64], rounds: int = 100) -> Floats:
+    """Return (U, U): P(b comes next | a ended), by iterative proportional fitting: rows and columns in turn."""
+    free = 1.0 - np.eye(len(leaving))
+    columns = entering.astype(np.float64)
+    for _ in range(rounds):
+        rows = leaving / np.maximum(free @ columns, 1e-12)
+        columns = entering / np.maximum(free @ rows, 1e-12)
+    weights = free * columns
+    return np.asarray(weights / np.maximum(weights.sum(axis=1, keepdims=True), 1e-12))
+
+
+def segment_counts(share: float, first: float, longest: int, most: int, *, apart: bool) -> Floats:
+    """Return (longest + 1, most + 2): P(c segments of a label | s segments in all), the last column for c > most.
+
+    share: of all segments, those of the label; first: of first segments. apart: two segments of one label never touch
+    (they would be one), so a label comes next with probability share / (1 - share) after another label, and never after
+    itself.
+    """
+    after_other = min(share / (1 - share), 1.0) if apart and share < 1 else share
+    after_self = 0.0 if apart else share
+    table = np.zeros((longest + 1, most + 2))
+    table[0, 0] = 1
+    other, same = table[0].copy(), np.zeros(most + 2)  # by count, the last segment being of another label, or of this
+    for s in range(1, longest + 1):
+        enters = first if s == 1 else after_other
+        into = other * enters + same * after_self
+        other = other * (1 - enters) + same * (1 - after_self)
+        same = np.concatenate([[0.0], into[:-1]])
+        same[-1] += into[-1]
+        table[s] = other + same
+    return table

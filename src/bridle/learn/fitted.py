@@ -17,11 +17,11 @@ from bridle.frames import LabelLists, Sequences, Table
 from bridle.learn.evidence import Given, Learned, priced, rules_of
 from bridle.learn.pricing import Effect, Prices, Pricing, Scored, Source
 from bridle.learn.relational import RelationalRules
-from bridle.learn.statistics import Comparison, compare_scores
 from bridle.models.checks import all_known, check_callable, given_of, labellings_of, positive
 from bridle.models.folds import CrossFit
 from bridle.models.tagger import Tagger
 from bridle.report.sequences import SequenceScores
+from bridle.report.significance import Comparison, compare_scores
 from bridle.rules.base import Rule
 from bridle.rules.loading import as_rules
 

@@ -34,12 +34,12 @@ from bridle.frames import LabelLists, Sequences, Table
 from bridle.labels import Bools, Labels
 from bridle.lattice import Lattice
 from bridle.learn.evidence import Given, Ids, Offsets, counter, priced
-from bridle.learn.statistics import Floats, benjamini_hochberg, log_binomial, log_tail
 from bridle.models.checks import all_known, check_seed, count_of_threads, given_of, ids_of, labellings_of, one_of
 from bridle.models.folds import FOLDS, CrossFit, check_fits, deal, groups_of
 from bridle.models.tagger import Tagger
 from bridle.models.task import hashes_of
 from bridle.report.sequences import SequenceScores
+from bridle.report.significance import Floats, benjamini_hochberg, log_binomial, log_tail
 from bridle.rules.base import Rule, Soft
 from bridle.rules.compiled import CompiledRules
 

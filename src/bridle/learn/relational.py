@@ -26,9 +26,9 @@ from bridle.labels import Bools, Labels, Scheme
 from bridle.learn.candidates import KINDS, OF_TOKENS, Candidate, Limits
 from bridle.learn.counted import Counted, Ints, corrupt, wrong_labellings
 from bridle.learn.evidence import Learned, rules_of
-from bridle.learn.statistics import Floats, benjamini_hochberg
 from bridle.models.checks import check_seed, given_of, ids_of, labellings_of, names_of, one_of
 from bridle.models.estimator import Estimator
+from bridle.report.significance import Floats, benjamini_hochberg
 from bridle.rules.base import Rule
 from bridle.rules.lint_automata import Questions, TooLarge
 from bridle.rules.positions import Allow

@@ -19,12 +19,12 @@ from bridle.frames import LabelLists, Sequences, Table
 from bridle.labels import Bools
 from bridle.learn.evidence import Given, priced
 from bridle.learn.pricing import Effect, Prices, Pricing, Scored, Source, effect_of, fit_prices
-from bridle.learn.statistics import Comparison, Floats, compare_scores
 from bridle.models.checks import check_callable, positive
 from bridle.models.folds import CrossFit
 from bridle.models.tagger import Tagger
 from bridle.report.plots import draw_bars
 from bridle.report.sequences import SequenceScores
+from bridle.report.significance import Comparison, Floats, compare_scores
 from bridle.report.text import aligned
 from bridle.rules.base import Rule, Soft
 from bridle.rules.loading import as_rules

@@ -199,6 +199,14 @@ def open_file(path: str | os.PathLike[str], longest: Longest = MappingProxyType(
     return read_from(path, partial(_read, shown=str(path), longest=longest))
 
 
+def is_model(path: str | os.PathLike[str]) -> bool:
+    """Return True if a file begins as models do."""
+    if not Path(path).is_file():
+        return False
+    with Path(path).open("rb") as file:
+        return file.read(len(MAGIC)) == MAGIC
+
+
 def read_from(path: str | os.PathLike[str], read: Callable[[IO[bytes], int], Read]) -> Read:
     """Open a file and call `read(file, its size)`; what cannot be opened, or is too large, raises ModelFileError."""
     size = 0

@@ -7,13 +7,12 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from bridle.report.metrics import ERRORS, Counts, Scores, confusion_rows, most_confused
-from bridle.report.page import Page, fills
+from bridle.report.page import AROUND, Page
 from bridle.report.text import aligned, cut
 
 LABELS = 30  # of a table, unless all are requested
 CONFUSIONS = 10  # that are printed
 MATRIX = 40  # labels of the matrix on a page
-AROUND = 12  # tokens that are shown before and after those that are wrong
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,19 +147,9 @@ class Evaluation:
         page.heading("Sequences that are not right")
         left = scores.sequences - scores.exact_sequences
         page.text(f"{len(self.wrong):,} of {left:,}. Framed: the predicted label is not that of gold.", "dim")
-        colours = fills(sorted({name for sequence in self.wrong for name in (*sequence.gold, *sequence.guessed)}))
         for sequence in self.wrong:
-            wrong = sequence.wrong
-            first = max(wrong[0] - AROUND, 0)
-            last = min(wrong[-1] + AROUND + 1, first + 20 * AROUND)
-            shown, framed = slice(first, last), [t - first for t in wrong if t < last]
-            page.heading(sequence.name, 3)
-            for name, labels in (("gold", sequence.gold), ("predicted", sequence.guessed)):
-                page.tokens(sequence.tokens[shown], labels[shown], colours, name=name, wrong=framed)
-            rows = [[t, sequence.tokens[t], sequence.gold[t], sequence.guessed[t]] for t in wrong[:AROUND]]
-            page.table(["", "token", "gold", "predicted"], rows)
-            if len(wrong) > AROUND:
-                page.text(f"and {len(wrong) - AROUND:,} more", "dim")
+            rows = {"gold": sequence.gold, "predicted": sequence.guessed}
+            page.labellings(sequence.name, sequence.tokens, rows, dict.fromkeys(rows, sequence.wrong))
 
 
 def _by_label(scores: Scores, most: int | None) -> list[list[str]]:

@@ -18,6 +18,7 @@ FILLS = (
 )
 OUTSIDE = "#dddddd"  # tokens of no field
 UNKNOWN = "#ff6f61"  # labels that are none of those known
+AROUND = 12  # tokens that are shown before and after those that are wrong
 
 _STYLE = """
 :root { color-scheme: light dark; --ink: #1b1f24; --dim: #68707a; --line: #d5dae0; --back: #ffffff; --soft: #f5f7f9;
@@ -138,6 +139,25 @@ class Page:
         )
         lead = f"<b>{_safe(name)}</b>" if name else ""
         return self.raw(f'<div class="tokens">{lead}<div>{" ".join(spans)}</div></div>')
+
+    def labellings(
+        self, name: str, tokens: Sequence[str], rows: Mapping[str, Sequence[str]], wrong: Mapping[str, Sequence[int]]
+    ) -> Page:
+        """Add a sequence with several labellings side by side, around the tokens that are wrong in any of them.
+
+        rows: labels by the name of the labelling; wrong: the tokens to frame in it.
+        """
+        differing = sorted(set().union(*wrong.values()))
+        first = max(min(differing, default=0) - AROUND, 0)
+        last = min(max(differing, default=0) + AROUND + 1, first + 20 * AROUND)
+        colours = fills(sorted(set().union(*rows.values())))
+        self.heading(name, 3)
+        for row, labels in rows.items():
+            framed = [t - first for t in wrong.get(row, ()) if t < last]
+            self.tokens(tokens[first:last], labels[first:last], colours, name=row, wrong=framed)
+        cells = ([t, tokens[t], *(labels[t] for labels in rows.values())] for t in differing[:AROUND])
+        self.table(["", "token", *rows], cells)
+        return self.text(f"and {len(differing) - AROUND:,} more", "dim") if len(differing) > AROUND else self
 
     def picture(self, svg: str, caption: str = "") -> Page:
         """Add an SVG picture of our own, without its XML declaration."""

@@ -83,9 +83,7 @@ def score(
     accuracy:  66.67%; precision:   0.00%; recall:   0.00%; FB1:   0.00
                    NP: precision:   0.00%; recall:   0.00%; FB1:   0.00  1
     """
-    if scheme not in (None, "auto", "IO", *TAGS):
-        wanted = f"None, 'auto', 'IO', {', '.join(map(repr, TAGS))}"
-        raise LabelError("unknown tagging scheme", got=repr(scheme), wanted=wanted, cause="A misspelled name?")
+    check_scheme(scheme)
     ways = [SegmentCounter(s, outside) for s in (("prefixes", None) if scheme == "auto" else (scheme,))]
     ids = _Ids()
     confusion = Counter[tuple[int, int]]()
@@ -136,6 +134,13 @@ def score(
         SegmentErrors(*way.errors.tolist()),
         missing,
     )
+
+
+def check_scheme(scheme: str | None) -> None:
+    """Raise unless `score` knows the scheme."""
+    if scheme not in (None, "auto", "IO", *TAGS):
+        wanted = f"None, 'auto', 'IO', {', '.join(map(repr, TAGS))}"
+        raise LabelError("unknown tagging scheme", got=repr(scheme), wanted=wanted, cause="A misspelled name?")
 
 
 # ---- counting -------------------------------------------------------------------------------------------------------

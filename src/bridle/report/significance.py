@@ -2,8 +2,6 @@
 
     binomial        P(X >= k),  X = successes in n trials that succeed with p
     hypergeometric  P(X >= k) or P(X <= k),  X = marked items among n drawn from N of which K are marked
-    segments        P(c segments of a label | s segments), labels drawn one after another with no memory
-    changes         P(b | a ended), if no label prefers another: out[a, b] = row[a] col[b] for a != b, sums as counted
 
 Sequences that succeed with different p_k are counted as if all had their mean: far above the mean this overstates the
 tail (Hoeffding 1956), so a rule can only be missed by it, not invented.
@@ -23,6 +21,7 @@ from bridle.report.sequences import SequenceScores
 
 Floats = npt.NDArray[np.float64]
 _SAMPLES, _SEED = 2000, 0  # of the bootstrap
+_DRAWN = 1 << 22  # numbers of a bootstrap that are held at once
 _TINY = 1e-12  # what is left of a tail when its terms are that much smaller than their sum
 
 
@@ -73,39 +72,6 @@ def _log_sum(ratio: Callable[[int], float], low: int, high: int) -> float:
     return math.log(total)
 
 
-def change_odds(leaving: npt.NDArray[np.int64], entering: npt.NDArray[np.int64], rounds: int = 100) -> Floats:
-    """Return (U, U): P(b comes next | a ended), by iterative proportional fitting: rows and columns in turn."""
-    free = 1.0 - np.eye(len(leaving))
-    columns = entering.astype(np.float64)
-    for _ in range(rounds):
-        rows = leaving / np.maximum(free @ columns, 1e-12)
-        columns = entering / np.maximum(free @ rows, 1e-12)
-    weights = free * columns
-    return np.asarray(weights / np.maximum(weights.sum(axis=1, keepdims=True), 1e-12))
-
-
-def segment_counts(share: float, first: float, longest: int, most: int, *, apart: bool) -> Floats:
-    """Return (longest + 1, most + 2): P(c segments of a label | s segments in all), the last column for c > most.
-
-    share: of all segments, those of the label; first: of first segments. apart: two segments of one label never touch
-    (they would be one), so a label comes next with probability share / (1 - share) after another label, and never after
-    itself.
-    """
-    after_other = min(share / (1 - share), 1.0) if apart and share < 1 else share
-    after_self = 0.0 if apart else share
-    table = np.zeros((longest + 1, most + 2))
-    table[0, 0] = 1
-    other, same = table[0].copy(), np.zeros(most + 2)  # by count, the last segment being of another label, or of this
-    for s in range(1, longest + 1):
-        enters = first if s == 1 else after_other
-        into = other * enters + same * after_self
-        other = other * (1 - enters) + same * (1 - after_self)
-        same = np.concatenate([[0.0], into[:-1]])
-        same[-1] += into[-1]
-        table[s] = other + same
-    return table
-
-
 def benjamini_hochberg(log_tails: Sequence[float], level: float) -> list[bool]:
     """Select tails so that a share of at most `level` of the selected is expected to be chance (1995).
 
@@ -118,6 +84,31 @@ def benjamini_hochberg(log_tails: Sequence[float], level: float) -> list[bool]:
         if log_tails[i] <= math.log(level * rank / len(log_tails)):
             limit = log_tails[i]
     return [tail <= limit for tail in log_tails]
+
+
+def holm(tails: Sequence[float]) -> list[float]:
+    """Correct p-values for their number, so that the chance of any false finding is kept (Holm 1979).
+
+    >>> holm([0.01, 0.04, 0.03])
+    [0.03, 0.06, 0.06]
+    """
+    corrected, largest = [0.0] * len(tails), 0.0
+    for rank, i in enumerate(sorted(range(len(tails)), key=lambda i: tails[i])):
+        largest = max(largest, min(1.0, (len(tails) - rank) * tails[i]))
+        corrected[i] = largest
+    return corrected
+
+
+def bootstrap_sums(columns: npt.NDArray[np.int64], samples: int, seed: int) -> Floats:
+    """Return (samples, C): sums of the columns (B, C) over samples of B rows, drawn with replacement."""
+    rows, counts = np.unique(columns, axis=0, return_counts=True)
+    rng, total = np.random.default_rng(seed), int(counts.sum())
+    sums = np.zeros((samples, columns.shape[1]))
+    at_once = max(1, _DRAWN // max(len(rows), 1))
+    for low in range(0, samples if total else 0, at_once):
+        part = slice(low, min(low + at_once, samples))
+        sums[part] = rng.multinomial(total, counts / total, size=part.stop - low) @ rows
+    return sums
 
 
 @dataclass(frozen=True, slots=True)
