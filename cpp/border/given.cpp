@@ -106,6 +106,13 @@ class PyGiven final : public GivenValues {
         for (nb::handle t : ask("positions", d, k, n)) positions.push_back(nb::cast<int>(t));
     }
 
+    void find_groups(size_t d, int n, int32_t* groups) override {
+        const nb::object found = ask("groups", d, n);
+        const auto numbers = nb::cast<In<int32_t>>(found, false);
+        check_length(numbers.size(), n);
+        std::copy_n(numbers.data(), n, groups);
+    }
+
     std::shared_ptr<const Choice> choice(size_t d) override {
         PyDependent& dependent = self_.dependents[d];
         if (dependent.keys.empty()) return fixed_choice(d);
@@ -182,7 +189,8 @@ class PyGiven final : public GivenValues {
     // A choice as Python describes it: (token, first, last) bits or None, or a list of automata.
     std::shared_ptr<const Choice> choice_of(size_t d, const nb::object& described) {
         auto choice = std::make_shared<Choice>();
-        if (self_.core.dependent.rules[d].kind == DependentRule::automata) {
+        const auto kind = self_.core.dependent.rules[d].kind;
+        if (kind == DependentRule::automata || kind == DependentRule::agreement) {
             for (nb::handle automaton : described)
                 choice->automata.push_back(nb::cast<const CountingAutomaton*>(automaton));
             choice->owner = std::make_shared<nb::object>(described);

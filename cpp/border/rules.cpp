@@ -60,8 +60,9 @@ void add_automaton(PyCompiled& self, int rule, nb::object automaton) {
 // with the sequence.
 void add_dependent(PyCompiled& self, int rule, const std::string& kind, nb::list places, nb::list keys) {
     DependentRule added{.kind = kind == "mask"   ? DependentRule::mask
-                                : kind == "tied" ? DependentRule::tied
-                                                 : DependentRule::automata,
+                                : kind == "tied"      ? DependentRule::tied
+                                : kind == "agreement" ? DependentRule::agreement
+                                                      : DependentRule::automata,
                         .rule = rule,
                         .places = {},
                         .named = nb::len(keys) > 0};

@@ -419,7 +419,7 @@ Answer Guesser::best(int64_t b, const double* unary, const double* pair, Control
     control.begin();
     if (stale_) score_steps(pair, control);
     problem_.unary64 = unary;
-    Sequence s(problem_, b);
+    Sequence s = sequence_for(engine_, problem_, b);
     s.first = 0;
     int64_t counters[kCounters] = {};
     return solve(engine_, s, options_, control, *search_, counters);

@@ -53,6 +53,7 @@ Problem problem_of(CompiledRules& rules, const BoundRules* bound) {
     problem.automata = rules.automata;
     if (!bound) return problem;
     problem.automata = bound->automata;
+    problem.agreements = bound->agreements;
     problem.words = bound->words;
     problem.allowed = bound->allowed.empty() ? nullptr : bound->allowed.data();
     problem.tied = bound->tied.empty() ? nullptr : bound->tied.data();
@@ -76,6 +77,7 @@ Binder::Binder(const CompiledRules& rules, std::span<const int64_t> offsets, Giv
         masked = masked || rule.kind == DependentRule::mask;
         tied = tied || rule.kind == DependentRule::tied;
         if (rule.named) bindings_[d].choice.resize(B_);
+        if (rule.kind == DependentRule::agreement) bindings_[d].groups.assign(N_, -1);
         if (rule.kind != DependentRule::automata || rule.places.empty()) continue;
         if (rule.few()) bindings_[d].marks.assign(N_, 0);
         else bindings_[d].wide.assign(N_, 0);
@@ -105,6 +107,8 @@ void Binder::leave(int64_t b) {
         if (!binding.choice.empty()) binding.choice[b] = std::make_shared<const Choice>();
         if (!binding.wide.empty())
             std::fill(binding.wide.begin() + offsets_[b], binding.wide.begin() + offsets_[b + 1], 0);
+        if (!binding.groups.empty())
+            std::fill(binding.groups.begin() + offsets_[b], binding.groups.begin() + offsets_[b + 1], -1);
     }
 }
 
@@ -127,6 +131,7 @@ void Binder::bind_rule(size_t d, int64_t b) {
         if (!choice->first.empty()) narrow(offsets_[b], choice->first);
         if (!choice->last.empty()) narrow(offsets_[b + 1] - 1, choice->last);
     }
+    if (rule.kind == DependentRule::agreement) given_.find_groups(d, n, binding.groups.data() + offsets_[b]);
     for (size_t k = 0; k < rule.places.size(); ++k) {
         if (rule.places[k].of_tokens()) continue;
         positions_.clear();
@@ -208,6 +213,11 @@ BoundRules Binder::finish() {
         const DependentRule& rule = dependent_.rules[d];
         for (; next != automata_.end() && next->rule <= rule.rule; ++next) bound_.automata.push_back(*next);
         if (rule.kind == DependentRule::automata && B_ > 0) gather(d);
+        if (rule.kind == DependentRule::agreement && bindings_[d].same) {
+            bound_.kept.push_back(bindings_[d].same);
+            const int32_t* groups = bound_.groups.emplace_back(std::move(bindings_[d].groups)).data();
+            bound_.agreements.push_back({rule.rule, bindings_[d].same->automata[0], groups});
+        }
         for (const auto& choice : bindings_[d].choice)
             if (choice && (bound_.kept.empty() || bound_.kept.back() != choice)) bound_.kept.push_back(choice);
     }

@@ -35,7 +35,7 @@ struct RulePlace {
 
 // A rule, or a part of one, that depends on the sequence.
 struct DependentRule {
-    enum Kind { mask, tied, automata } kind;
+    enum Kind { mask, tied, automata, agreement } kind;
     int rule;
     std::vector<RulePlace> places;
     bool named;  // do label names come with the sequence?
@@ -88,6 +88,8 @@ struct BoundRules {
     std::vector<uint8_t> tied;                // (N) must a token have the type of the one before? empty: none must
     std::vector<std::vector<uint8_t>> marks;  // each (N)
     std::vector<RuleAutomaton> automata;      // of all rules, ordered by rule
+    std::vector<std::vector<int32_t>> groups;  // each (N)
+    std::vector<RuleAgreement> agreements;
     std::vector<std::shared_ptr<const Choice>> kept;
 };
 
@@ -103,6 +105,8 @@ class GivenValues {
     virtual bool attempt(int64_t b, const std::function<void()>& work) = 0;
     // Appends the positions of a place in a sequence of n tokens.
     virtual void add_positions(size_t d, size_t k, int n, std::vector<int>& positions) = 0;
+    // The groups of n tokens that should agree.
+    virtual void find_groups(size_t d, int n, int32_t* groups) = 0;
     // What label names mean for a rule; marks: for one with many places, those that occur.
     virtual std::shared_ptr<const Choice> choice(size_t d) = 0;
     virtual std::shared_ptr<const Choice> choice(size_t d, const std::vector<uint64_t>& marks) = 0;
@@ -126,6 +130,7 @@ class Binder {
         std::vector<std::shared_ptr<const Choice>> choice;  // (B), if they do
         std::vector<uint8_t> marks;                         // (N), if it has few places
         std::vector<uint64_t> wide;                         // (N), if it has many
+        std::vector<int32_t> groups;                        // (N), if it is about agreement
     };
 
     int length(int64_t b) const { return int(offsets_[b + 1] - offsets_[b]); }

@@ -110,6 +110,8 @@ bool is_sound(const Answer& answer, int m) {
            std::all_of(answer.path.begin(), answer.path.end(), [m](int32_t y) { return y >= 0 && y < m; });
 }
 
+Answer run_relaxed(const Sequence& s, const Options& options, Control& control, Search& search, int64_t* counters);
+
 // Violations of each rule by an answer.
 void count_violations(const Sequence& s, const Answer& answer, Verdict& verdict, int32_t* violations) {
     if (answer.violations.empty()) judge(s, answer.path.data(), verdict);
@@ -119,9 +121,19 @@ void count_violations(const Sequence& s, const Answer& answer, Verdict& verdict,
         of_rule = s.automata[k].mode == Mode::hard_once ? std::max(of_rule, std::min(of_automaton[k], 1))
                                                         : of_rule + of_automaton[k];
     }
+    for (size_t k = 0; k < s.agreements.size(); ++k)
+        violations[s.agreements[k].rule] += of_automaton[s.automata.size() + k];
 }
 
 }  // namespace
+
+Sequence sequence_for(Engine engine, const Problem& problem, int64_t b) {
+    Sequence s(problem, b);
+    const auto in_part = [](const Agreement& a) { return a.mode == Mode::hard_once; };
+    const bool knows = engine == run_search || engine == run_viterbi || engine == run_relaxed;
+    if (!s.agreements.empty() && (!knows || std::any_of(s.agreements.begin(), s.agreements.end(), in_part))) s.expand();
+    return s;
+}
 
 Answer solve(Engine engine, const Sequence& s, const Options& options, Control& control, Search& search,
              int64_t* counters) {
@@ -137,6 +149,7 @@ void run(const Problem& problem, Engine engine, const Options& options, Control&
     const size_t n_rules = problem.rules.size();
     bool soft = false;  // without soft rules a labelling that was found breaks nothing
     for (const RuleAutomaton& part : problem.automata) soft = soft || problem.rules[part.rule].mode != Mode::hard;
+    for (const RuleAgreement& part : problem.agreements) soft = soft || problem.rules[part.rule].mode != Mode::hard;
     std::unique_ptr<Search> own = problem.searches ? problem.searches->take() : std::make_unique<Search>();
     Search& search = *own;
     Verdict verdict;
@@ -144,7 +157,7 @@ void run(const Problem& problem, Engine engine, const Options& options, Control&
         if (left) control.begin(left[b]);
         else control.begin();
         if ((b & 15) == 0) control.check();
-        const Sequence s(problem, b);
+        const Sequence s = sequence_for(engine, problem, b);
         int64_t counters[kCounters] = {};
         const Answer answer = solve(engine, s, options, control, search, counters);
         std::copy_n(counters, std::min<size_t>(kCounters, out.n_counters), out.counters + b * out.n_counters);
@@ -164,7 +177,8 @@ std::vector<Answer> k_best(const Problem& problem, int64_t b, int k, const Optio
     control.begin();
     Search search;
     Counters counters;
-    const Sequence s(problem, b);
+    Sequence s(problem, b);
+    s.expand();
     std::vector<Answer> answers;
     if (!control.completes([&] { answers = search.k_best(s, k, limits_of(options), control, counters); })) {
         answers = {without_rules(s, control, search)};

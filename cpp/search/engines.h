@@ -56,6 +56,9 @@ struct Outputs {
 // too many scores to look at in no time.
 double bound_by_scores(const Sequence& s);
 
+// A sequence as an engine wants it: few know agreements, the others have an automaton for every group.
+Sequence sequence_for(Engine engine, const Problem& problem, int64_t b);
+
 // Decodes one sequence: what the engine finds, or what there is to show when the time is up. Throws Stopped.
 Answer solve(Engine engine, const Sequence& s, const Options& options, Control& control, Search& search,
              int64_t* counters);

@@ -109,6 +109,10 @@ void Fold::clear() {
     kind_.clear();
 }
 
+void Fold::share(const Fold& other) {
+    Q = other.Q, final = other.final, width_ = other.width_, kind_ = other.kind_, tables_ = other.tables_;
+}
+
 void Fold::forget_costs() {
     if (tables_) {
         tables_ = std::make_shared<Tables>(*tables_);

@@ -21,6 +21,7 @@ class Fold {
     // the memory.
     bool build(const AutomatonSet& set, int n, int m, int most, Control& control);
     void clear();         // no rule at all: one state
+    void share(const Fold& other);  // the same tables
     void forget_costs();  // what is allowed stays allowed, but nothing has a price
 
     bool plain() const { return !tables_; }

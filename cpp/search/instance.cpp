@@ -48,6 +48,15 @@ void judge(const Sequence& s, const int32_t* path, Verdict& verdict, Control* co
         else if (p.mode == Mode::per_violation) cost += p.penalty * violations[k];
         else if (p.rule != paid_rule) cost += p.penalty, paid_rule = p.rule;
     }
+    verdict.agrees = true;
+    for (const Agreement& a : s.agreements) {
+        const int64_t changes = count_changes(a, path + a.first);
+        verdict.violations.push_back(int32_t(changes));
+        if (changes == 0) continue;
+        verdict.agrees = false;
+        if (is_hard(a.mode)) verdict.hard_violations += changes;
+        else cost += a.penalty * double(a.mode == Mode::per_sequence ? 1 : changes);
+    }
     verdict.soft_cost = cost;
     verdict.cost = verdict.hard_violations > 0 ? kInf : cost;
 }

@@ -20,8 +20,9 @@ struct Verdict {
     double soft_cost = 0;  // of the soft rules alone
     int64_t hard_violations = 0;
     std::vector<int> broken;          // automata, ascending
-    std::vector<int32_t> violations;  // (automata)
+    std::vector<int32_t> violations;  // (automata and, behind them, agreements)
     std::vector<int32_t> states;      // (automata) where each of them ends
+    bool agrees = true;               // is no agreement violated?
 };
 
 // Fills `verdict` and reuses its memory.
@@ -129,7 +130,7 @@ struct Incumbent {
     double score = -kInf;                  // lattice score - penalty; -inf: no labelling found yet
     double bound = kInf;                   // no labelling scores higher
     std::vector<int32_t> path = {};        // (n)
-    std::vector<int32_t> violations = {};  // (automata)
+    std::vector<int32_t> violations = {};  // (automata and agreements)
 
     bool exists() const { return score > -kInf; }
     void tighten(double proved_bound) { bound = std::min(bound, proved_bound); }

@@ -116,6 +116,12 @@ const Sequence& PricedSequence::priced_at(double price, bool scored, Control& co
         p.mode = rules_[p.rule].mode, p.penalty = rules_[p.rule].penalty;
         priced_.automata.push_back(p);
     }
+    priced_.agreements.clear();
+    for (Agreement a : base_.agreements) {
+        if (!is_hard(a.mode) && !scored) continue;
+        a.mode = rules_[a.rule].mode, a.penalty = rules_[a.rule].penalty;
+        priced_.agreements.push_back(a);
+    }
     return priced_;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <new>
 
 namespace bridle {
 
@@ -30,6 +31,52 @@ Sequence::Sequence(const Problem& p, int64_t b)
         automata.push_back(
             {automaton, part.marks ? part.marks + begin : nullptr, rule.mode, rule.penalty, part.rule, int(k)});
     }
+    for (const RuleAgreement& a : p.agreements) {
+        const Rule& rule = p.rules[a.rule];
+        agreements.push_back({a.rule, rule.mode, rule.penalty, a.kinds, a.group + begin, 0, n});
+    }
+}
+
+void Sequence::expand() {
+    constexpr size_t kMostMarks = size_t{1} << 28;
+    auto marks = std::make_shared<std::vector<std::vector<uint8_t>>>();
+    std::vector<BoundAutomaton> all = automata;
+    int number = int(problem->automata.size());
+    for (const Agreement& a : agreements) {
+        std::vector<std::vector<int64_t>> members;
+        for (int64_t k = 0; k < a.count; ++k) {
+            if (a.group[k] < 0) continue;
+            members.resize(std::max(members.size(), size_t(a.group[k]) + 1));
+            members[a.group[k]].push_back(k);
+        }
+        if (members.size() * size_t(n) > kMostMarks) throw std::bad_alloc();
+        for (const std::vector<int64_t>& group : members) {
+            if (group.size() < 2) continue;
+            std::vector<uint8_t>& row = marks->emplace_back(n, uint8_t{0});
+            for (const int64_t k : group) row[k] = 1;
+            all.push_back({a.kinds, row.data(), a.mode, a.penalty, a.rule, number++});
+        }
+    }
+    agreements.clear();
+    std::stable_sort(all.begin(), all.end(), [](const auto& x, const auto& y) { return x.rule < y.rule; });
+    for (size_t k = 0; k < all.size(); ++k) all[k].number = int(k);
+    automata = std::move(all);
+    marks_ = std::move(marks);
+}
+
+int64_t count_changes(const Agreement& agreement, const int32_t* path) {
+    thread_local std::vector<int32_t> last;
+    last.clear();
+    int64_t changes = 0;
+    for (int64_t k = 0; k < agreement.count; ++k) {
+        const int32_t g = agreement.group[k];
+        if (g < 0) continue;
+        if (size_t(g) >= last.size()) last.resize(size_t(g) + 1, -1);
+        const int32_t kind = agreement.kinds->class_of[path[k]];
+        changes += last[g] >= 0 && last[g] != kind;
+        last[g] = kind;
+    }
+    return changes;
 }
 
 void Sequence::row(int t, double* out) const {

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -61,6 +62,13 @@ struct RuleAutomaton {
     const uint8_t* marks;  // (N) which of the automaton's tables to use at a token, or null: the first
 };
 
+// Tokens of one group should carry labels of one kind; each that differs from the one before it in its group is a violation.
+struct RuleAgreement {
+    int rule;
+    const CountingAutomaton* kinds;  // of one group: mark 1 is a token of it. Its classes are the kinds
+    const int32_t* group;            // (N)  of each token, from 0 in each sequence; -1: none
+};
+
 class GroupCache;
 class SearchPool;
 
@@ -81,6 +89,7 @@ struct Problem {
     TableCache* tables = nullptr;    // has the transition masks
     std::span<const Rule> rules;
     std::span<const RuleAutomaton> automata;  // ordered by rule
+    std::span<const RuleAgreement> agreements = {};
 };
 
 // An automaton bound to one sequence, with what its violations cost.
@@ -96,6 +105,19 @@ struct BoundAutomaton {
     const Move& read(int64_t t, int s, int y) const { return automaton->read(marks ? marks[t] : 0, s, y); }
 };
 
+// An agreement of one sequence, with what its violations cost.
+struct Agreement {
+    int rule;
+    Mode mode;
+    double penalty;
+    const CountingAutomaton* kinds;
+    const int32_t* group;  // (count)  of tokens first, first + 1, ...
+    int64_t first, count;
+};
+
+// How often the kind changes in a group, over all groups.
+int64_t count_changes(const Agreement& agreement, const int32_t* path);
+
 // One sequence of a problem.
 struct Sequence {
     const Problem* problem;
@@ -105,11 +127,17 @@ struct Sequence {
     const Head* head;
     const uint8_t* tied;  // (n) or null
     std::vector<BoundAutomaton> automata;
+    std::vector<Agreement> agreements;
 
     Sequence(const Problem& p, int64_t b);
+    // An automaton for every group instead of agreements, for engines that know nothing else.
+    void expand();
     void row(int t, double* out) const;  // unary scores of a position: start, end and masks folded in
     double unary(int t, int y) const;    // one of them, masks left out
     RawScores raw() const;               // all of them as they came, with their tables
+
+  private:
+    std::shared_ptr<const std::vector<std::vector<uint8_t>>> marks_;  // of automata of groups
 };
 
 // What an engine says about one sequence.
@@ -121,7 +149,7 @@ struct Answer {
     double score = -kInf;  // lattice score - penalty
     double bound = kInf;
     std::vector<int32_t> path = {};
-    std::vector<int32_t> violations = {};  // (automata) violations, if the engine knows them
+    std::vector<int32_t> violations = {};  // (automata and agreements) violations, if the engine knows them
 };
 
 // Automata that read a labelling side by side, each in its own state, and what their violations cost together.

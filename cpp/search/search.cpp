@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "search/agreement.h"
 #include "search/relaxation.h"
 #include "search/instance.h"
 #include "search/priced.h"
@@ -313,6 +314,8 @@ Answer Search::best(const Sequence& s, const SearchLimits& limits, Control& cont
         if (incumbent.bound == kInf) control.give_up();
         return stopped(std::move(incumbent));
     }
+    if (!s.agreements.empty() && incumbent.bound > -kInf && (!broken.empty() || !scratch_.verdict.agrees))
+        return best_in_agreement({s}, s.agreements, limits, control, *this, counters, known);
     const auto soft_and_local = [&](int k) {
         return s.automata[k].mode != Mode::hard && PricedSequence::fits(s, s.automata[k]);
     };

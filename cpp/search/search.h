@@ -13,7 +13,8 @@
 //                                                                                               (relaxation.h)
 //   5. If bound and answer do not meet, best-first search between them.                         (best_first.h)
 //   6. If that takes long, or would because many rules are active: rules in groups that share out the scores.  (decompose.cpp)
-// Rules that the outcome breaks become active too, until none is left.
+// Rules that the outcome breaks become active too, until none is left. Agreement of tokens stands outside: it adds scores to the
+// labels of tokens and asks for the best labelling again (agreement.h).
 #pragma once
 
 #include <cstdint>

@@ -283,7 +283,8 @@ Sum log_sum(const Problem& problem, int64_t b, const std::vector<int>& rules, do
             int64_t max_states, Control& control) {
     control.begin();
     const Armed armed(control);
-    const Sequence sequence(problem, b);
+    Sequence sequence(problem, b);
+    sequence.expand();
     Sum sum{std::numeric_limits<double>::quiet_NaN(), 0};
     control.completes(
         [&] { sum = Sums(sequence, rules, max_states, marginals || segments, control).run(marginals, segments); });

@@ -27,15 +27,17 @@ class Steps {
     }
     double first(int j) const { return first_ ? first_[j] : 0.0; }
     double score(const Sequence& s, const int32_t* path) const;  // of a labelling, rules not counted
+    // The scores from position t to t + 1: a table, or (m, m) with what masks add to them.
+    bool per_step() const { return per_step_; }
+    const Table& table(int t) const { return tables_ ? *tables_[t + 1] : *(tie(t) ? tie_ : free_); }
+    const double* score(int t) const { return per_step_ + size_t(t) * m_ * m_; }
+    const double* extra(int t) const { return tie(t) ? add_tied_ : add_free_; }
 
   private:
     friend class Trellis;
     friend class MaskedTrellis;
     bool tie(int t) const { return tied_ && tied_[t + 1]; }
     const TableView* const* views(int n) const;  // (n) of the tables that lead to each position
-    const Table& table(int t) const { return tables_ ? *tables_[t + 1] : *(tie(t) ? tie_ : free_); }
-    const double* score(int t) const { return per_step_ + size_t(t) * m_ * m_; }
-    const double* extra(int t) const { return tie(t) ? add_tied_ : add_free_; }
     int m_ = 0;
     const uint8_t* tied_ = nullptr;
     const Table *free_ = nullptr, *tie_ = nullptr;

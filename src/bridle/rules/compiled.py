@@ -42,6 +42,7 @@ from bridle.rules.conditions import (
     parts_of,
     texts_of,
 )
+from bridle.rules.equal import SameLabelForEqual
 from bridle.rules.patterns import Matching, matcher
 from bridle.rules.references import Names, Place
 from bridle.texts import Texts
@@ -67,6 +68,10 @@ class _Conjunct:
     keys: list[str]  # keys of given values that are label names
     places: tuple[Place, ...]
     masks: frozenset[str]  # the fields of its mask that are set; none: it has no mask, or it is soft
+
+    def agrees(self, absorb: Absorb) -> bool:
+        """Return whether it is handed over as groups of tokens that should agree, without automata."""
+        return isinstance(self.rule, SameLabelForEqual) and absorb != "words"
 
     def absorbed(self, absorb: Absorb) -> bool:
         """Return whether it becomes a mask, whatever is given."""
@@ -160,6 +165,9 @@ class CompiledRules:
         if absorb == "masks":
             native.drop_redundant()  # automata that follow from masks and other hard rules
         for number, part in enumerate(dependents):
+            if part.agrees(absorb):
+                native.add_dependent(part.number, "agreement", [], part.keys)
+                continue
             kind = "automata" if not part.absorbed(absorb) else "tied" if "tied" in part.masks else "mask"
             native.add_dependent(part.number, kind, [source.place(place, number) for place in part.places], part.keys)
         if dependents:
@@ -238,6 +246,8 @@ class _Source:
                 mask = part.rule.mask(sets, self._labels)
                 assert mask is not None
                 return tuple(None if bits is None else as_bits(bits) for bits in (mask.token, mask.first, mask.last))
+            if part.agrees(self._absorb):
+                return _automata_of(part.rule, sets, (0, 1), self._labels)[0]
             if len(marks) > _MOST_MARKS:
                 got, wanted = f"{len(marks)} combinations", "fewer; split the rule"
                 raise RuleError("a rule names too many positions", got=got, wanted=wanted)
@@ -249,6 +259,13 @@ class _Source:
         part = self._dependents[number]
         with named(self._rules[part.number], sequence):
             return part.places[place].positions(n, {} if given is None else given)
+
+    def groups(self, number: int, given: Any, sequence: int, n: int) -> npt.NDArray[np.int32]:
+        """Return the group of each token of a sequence, for a rule about agreement."""
+        part = self._dependents[number]
+        assert isinstance(part.rule, SameLabelForEqual)
+        with named(self._rules[part.number], sequence):
+            return part.rule.groups({} if given is None else given, n)
 
     def texts(self, number: int, given: Any, sequence: int, column: int, n: int) -> list[str]:
         """Return the values of a column of a sequence."""

@@ -6,8 +6,9 @@ which they begin, and the number of its group is the mark of a token, written bi
     mark[t] = g        token t is one of group g; 0: its text does not repeat
     violations = sum over g of  #{consecutive tokens t < u of group g:  kind[y[t]] != kind[y[u]]}
 
-Each group is an automaton of its own, which remembers the label that it saw last; a product of all of them would have
-as many states as there are ways to label the groups.
+`search` reads the groups as they are (cpp/search/agreement.h). Other engines have an automaton for each group, which
+remembers the label that it saw last; a product of all of them would have as many states as there are ways to label the
+groups.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from bridle.automata import CountingAutomaton, LazyAutomaton
 from bridle.errors import RuleError
@@ -47,8 +49,8 @@ _ALL = Equal()
 class _Groups:
     """The groups of one sequence."""
 
-    numbers: tuple[int, ...]  # (n,)  the group of each token; 0: it is alone
-    by_bit: tuple[tuple[int, ...], ...]  # (bits)  tokens whose group has a number with this bit
+    numbers: npt.NDArray[np.int32]  # (n,)  the group of each token, from 0; -1: it is alone
+    count: int
 
     @classmethod
     def of(cls, given: Mapping[str, Any], n: int, equal: Equal) -> _Groups:
@@ -66,19 +68,11 @@ def _grouped(texts: tuple[str, ...], equal: Equal) -> _Groups:
         if matching is None or matching(text):
             positions.setdefault(text.casefold() if equal.ignoring_case else text, []).append(t)
     repeated = [at for at in positions.values() if len(at) > 1]
-    if len(repeated) > _MOST_GROUPS:
-        raise RuleError(
-            "too many texts occur more than once in a sequence",
-            got=f"{len(repeated):,}",
-            wanted=f"at most {_MOST_GROUPS}",
-            cause=_FEWER,
-        )
-    numbers = [0] * len(texts)
-    for g, at in enumerate(repeated, start=1):
-        for t in at:
-            numbers[t] = g
-    by_bit = (tuple(t for t, g in enumerate(numbers) if g >> bit & 1) for bit in range(_BITS))
-    return _Groups(tuple(numbers), tuple(by_bit))
+    numbers = np.full(len(texts), -1, dtype=np.int32)
+    for g, at in enumerate(repeated):
+        numbers[at] = g
+    numbers.flags.writeable = False
+    return _Groups(numbers, len(repeated))
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +89,15 @@ class EqualPlace(Place):
 
     def positions(self, n: int, given: Mapping[str, Any]) -> list[int]:
         """Return the positions in a sequence of n tokens."""
-        return list(_Groups.of(given, n, self.equal).by_bit[self.bit])
+        groups = _Groups.of(given, n, self.equal)
+        if groups.count > _MOST_GROUPS:
+            raise RuleError(
+                "too many texts occur more than once in a sequence",
+                got=f"{groups.count:,}",
+                wanted=f"at most {_MOST_GROUPS}, in formulas and for integer programs",
+                cause=_FEWER,
+            )
+        return np.flatnonzero((groups.numbers + 1) >> self.bit & 1).tolist()
 
 
 @dataclass(frozen=True)
@@ -114,11 +116,15 @@ class SameLabelForEqual(Rule):
     def count_violations(self, context: RuleContext) -> int:
         kinds, last, violations = context.labels.kinds, dict[int, int](), 0
         groups = _Groups.of(context.given, len(context.ids), self.equal)
-        for g, y in zip(groups.numbers, context.ids, strict=True):
-            if g:
+        for g, y in zip(groups.numbers.tolist(), context.ids, strict=True):
+            if g >= 0:
                 violations += last.setdefault(g, kinds[y]) != kinds[y]
                 last[g] = kinds[y]
         return violations
+
+    def groups(self, given: Mapping[str, Any], n: int) -> npt.NDArray[np.int32]:
+        """Return the group of each of n tokens, from 0; -1 for a token whose text does not repeat."""
+        return _Groups.of(given, n, self.equal).numbers
 
     def automata(self, sets: tuple[Sets, ...], labels: Labels) -> list[LazyAutomaton]:
         """Return one automaton for all groups, as formulas need it. Alone, the rule has one for each: `tables`."""
@@ -183,9 +189,8 @@ def same_label_for_equal(tokens: Tokens | None = None, *, case: str = "exact") -
     -------
     Rule
         Each token that disagrees with the one before it with the same text is one violation. The texts come with each
-        sequence as ``given={"tokens": [...]}``. At most 255 texts may repeat in one sequence, fewer with
-        many labels; a sequence with more is an error. The search for the best labelling becomes slow beyond some 50
-        texts that repeat, and inside ``not``, ``and``, ``or`` and ``implies`` beyond a few.
+        sequence as ``given={"tokens": [...]}``. Any number of texts may repeat. Inside ``not``, ``or`` and
+        ``implies``, and with ``engine="ilp"``, at most 255 may, and a few are practical.
 
     Raises
     ------
