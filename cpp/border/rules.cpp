@@ -59,7 +59,7 @@ void add_automaton(PyCompiled& self, int rule, nb::object automaton) {
 // places: ("given", key, spans) | ("tokens", (here, after, before), False) | ("fixed", positions, spans). keys: names that come
 // with the sequence.
 void add_dependent(PyCompiled& self, int rule, const std::string& kind, nb::list places, nb::list keys) {
-    DependentRule added{.kind = kind == "mask"   ? DependentRule::mask
+    DependentRule added{.kind = kind == "mask"        ? DependentRule::mask
                                 : kind == "tied"      ? DependentRule::tied
                                 : kind == "agreement" ? DependentRule::agreement
                                                       : DependentRule::automata,

@@ -13,22 +13,23 @@ constexpr int kSweeps = 60, kFewSweeps = 12;  // before kinds are tried: at firs
 constexpr int kPatience = 4;                  // sweeps that bring little
 constexpr double kLittle = 0.02;              // of the gap
 constexpr double kApart = 1e-9, kNothing = 1e-13;
-constexpr int kRounds = 12;                   // over blocks that are not at rest, for one over all tokens
-constexpr int64_t kBlock = 32;                // tokens
-constexpr int64_t kStretch = 4096;            // tokens between two looks at the clock
+constexpr int kLook = 4, kFewOf = 50;  // when labellings are read off
+constexpr int kRounds = 12;            // over blocks that are not at rest, for one over all tokens
+constexpr int64_t kBlock = 32;         // tokens
+constexpr int64_t kStretch = 4096;     // tokens between two looks at the clock
 
 // One sequence.
 struct Part {
     Sequence sequence;
-    int64_t at;    // its first token
-    bool live;     // has it tokens of a group? If not, its best labelling is that of the document
+    int64_t at;  // its first token
+    bool live;   // has it tokens of a group? If not, its best labelling is that of the document
     Steps steps{};
     Fold fold{};
-    std::vector<char> active{};  // (automata)  was it broken by some labelling?
-    std::vector<char> folded{};  // (automata)
-    bool exact = true;           // are all active automata folded?
-    size_t rows = 0, layers = 0; // where its U begins; its F and H, which have Q rows for each token
-    double value = 0;            // of its best path under U
+    std::vector<char> active{};   // (automata)  was it broken by some labelling?
+    std::vector<char> folded{};   // (automata)
+    bool exact = true;            // are all active automata folded?
+    size_t rows = 0, layers = 0;  // where its U begins; its F and H, which have Q rows for each token
+    double value = 0;             // of its best path under U
 
     Part(Sequence s, int64_t at) : sequence(std::move(s)), at(at), live(false) {}
 };
@@ -69,9 +70,9 @@ struct Range {
 
 // A choice that was made, and what is left to try instead.
 struct Choice {
-    int payer = -1;              // that obeys (or pays), or
+    int payer = -1;                 // that obeys (or pays), or
     int occurrence = -1, kind = 0;  // which has this kind
-    bool other = false;          // the other way round
+    bool other = false;             // the other way round
 };
 
 struct Frame {
@@ -209,8 +210,9 @@ class JointSearch {
             occurrences_[o].next = std::exchange(first_of_[x], o);
             if (last_of_[x] < 0) last_of_[x] = o;
             else occurrences_[occurrences_[o].next].before = o;
-            const auto part = std::upper_bound(parts_.begin(), parts_.end(), x,
-                                               [](int64_t t, const Part& p) { return t < p.at; }) - 1;
+            const auto part =
+                std::upper_bound(parts_.begin(), parts_.end(), x, [](int64_t t, const Part& p) { return t < p.at; }) -
+                1;
             occurrences_[o].part = int(part - parts_.begin());
             occurrences_[o].position = int32_t(x - part->at);
             part->live = true;
@@ -294,7 +296,8 @@ class JointSearch {
             for (size_t k = 0; k < order.size();) {  // automata that one price pays for go in together
                 size_t end = k + 1;
                 const BoundAutomaton& p = s.automata[order[k]];
-                while (p.mode == Mode::per_sequence && end < order.size() && s.automata[order[end]].rule == p.rule) ++end;
+                while (p.mode == Mode::per_sequence && end < order.size() && s.automata[order[end]].rule == p.rule)
+                    ++end;
                 std::vector<char> with = part.folded;
                 for (; k < end; ++k) with[order[k]] = 1;
                 std::vector<BoundAutomaton> chosen;
@@ -457,7 +460,8 @@ class JointSearch {
     void disturb(int o) {
         const Chain& chain = chains_[occurrences_[o].chain];
         const int last = chain.first + chain.count - 1;
-        for (int x = std::max(chain.first, o - 1); x <= std::min(last, o + 1); ++x) restless_[token_of_[x] / kBlock] = 1;
+        for (int x = std::max(chain.first, o - 1); x <= std::min(last, o + 1); ++x)
+            restless_[token_of_[x] / kBlock] = 1;
     }
 
     double chain_value(const Chain& chain, int o, const double* from) const {  // at its end, o; from: L or R
@@ -538,7 +542,7 @@ class JointSearch {
                     else tokens += high - low, ranges_.push_back({int(k), low, high});
                 }
             }
-            if (ranges_.empty() || tokens > n_ / 4) return true;
+            if (ranges_.empty() || tokens > n_ / 1) return true;
             for (const Range& r : ranges_)
                 if (!sweep_ahead(parts_[r.part], r.low, r.high)) return false;
             std::fill(restless_.begin(), restless_.end(), uint8_t{0});
@@ -662,11 +666,17 @@ class JointSearch {
             lowest = std::min(lowest, here);
             if (frames_.empty()) upper_ = std::min(upper_, std::max(lowest, score_));
             if (!(lowest > -kInf) || closes(lowest)) return lowest;
-            read(true);
-            consider(trial_.data());
-            read(false);
-            consider(trial_.data());
-            if (closes(lowest)) return lowest;
+            // While trellises and chains still differ in many places, a labelling is not worth its time.
+            const auto restless = std::count(restless_.begin(), restless_.end(), 1);
+            if (turn == 0 || turn % kLook == kLook - 1 || restless * kBlock * kFewOf < n_) {
+                read(true);
+                consider(trial_.data());
+                if (!exact()) {
+                    read(false);
+                    consider(trial_.data());
+                }
+                if (closes(lowest)) return lowest;
+            }
             if (!sweep_restless_blocks()) return -kInf;
             if (unfolded_ > 0 && turn < sweeps / 2) {
                 fold_parts();
@@ -676,6 +686,9 @@ class JointSearch {
             stale = gain > kLittle * (gap_known ? lowest - score_ : std::abs(lowest)) ? 0 : stale + 1;
         }
         return std::min(lowest, bound_by_searches());
+    }
+    bool exact() const {  // do folds hold all automata?
+        return std::all_of(parts_.begin(), parts_.end(), [](const Part& p) { return p.sequence.automata.empty(); });
     }
     bool closes(double bound) const { return score_ > -kInf && bound <= score_ + tolerance(); }
 
@@ -736,8 +749,7 @@ class JointSearch {
             }
             if (open < 2 || closed_[at.cells + said]) continue;
             const double apart = top - (L_[at.cells + said] + theta_[at.cells + said] + R_[at.cells + said]);
-            if (choice.occurrence < 0 || apart > widest)
-                choice.occurrence = int(o), choice.kind = said, widest = apart;
+            if (choice.occurrence < 0 || apart > widest) choice.occurrence = int(o), choice.kind = said, widest = apart;
         }
         return choice.occurrence >= 0;
     }
@@ -795,18 +807,18 @@ class JointSearch {
 
     std::vector<Payer> payers_;
     std::vector<Chain> chains_;
-    std::vector<Occurrence> occurrences_;  // those of a chain side by side
-    std::vector<int64_t> token_of_;        // (occurrences)
-    std::vector<int> first_of_, last_of_;  // (n)  occurrences of a token; -1: none
-    std::vector<double> U_;                // (n of live sequences, width)
-    std::vector<double> F_, H_;            // (n of live sequences, Q, width)
-    std::vector<double> theta_, L_, R_;    // (occurrences, kinds)
-    std::vector<uint8_t> closed_;          // (occurrences, kinds)  was it ruled out?
+    std::vector<Occurrence> occurrences_;     // those of a chain side by side
+    std::vector<int64_t> token_of_;           // (occurrences)
+    std::vector<int> first_of_, last_of_;     // (n)  occurrences of a token; -1: none
+    std::vector<double> U_;                   // (n of live sequences, width)
+    std::vector<double> F_, H_;               // (n of live sequences, Q, width)
+    std::vector<double> theta_, L_, R_;       // (occurrences, kinds)
+    std::vector<uint8_t> closed_;             // (occurrences, kinds)  was it ruled out?
     std::vector<std::pair<int, int>> trail_;  // what was, in order: occurrence, kind
-    std::vector<int> decided_;             // payers, in order
+    std::vector<int> decided_;                // payers, in order
     std::vector<Frame> frames_;
-    std::vector<uint8_t> restless_;        // (blocks of tokens)  do trellis and chains want different things?
-    std::vector<Range> ranges_;            // tokens to sweep
+    std::vector<uint8_t> restless_;  // (blocks of tokens)  do trellis and chains want different things?
+    std::vector<Range> ranges_;      // tokens to sweep
     int64_t seen_ = 0;
     std::vector<double> M1_, M2_, top_, w_;
     std::vector<int32_t> room_;

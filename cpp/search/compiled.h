@@ -84,10 +84,10 @@ struct CompiledRules {
 // What a batch adds to them.
 struct BoundRules {
     int words = 0;
-    std::vector<uint64_t> allowed;            // (N, words) bit y: label y is allowed; empty: all are
-    std::vector<uint8_t> tied;                // (N) must a token have the type of the one before? empty: none must
-    std::vector<std::vector<uint8_t>> marks;  // each (N)
-    std::vector<RuleAutomaton> automata;      // of all rules, ordered by rule
+    std::vector<uint64_t> allowed;             // (N, words) bit y: label y is allowed; empty: all are
+    std::vector<uint8_t> tied;                 // (N) must a token have the type of the one before? empty: none must
+    std::vector<std::vector<uint8_t>> marks;   // each (N)
+    std::vector<RuleAutomaton> automata;       // of all rules, ordered by rule
     std::vector<std::vector<int32_t>> groups;  // each (N)
     std::vector<RuleAgreement> agreements;
     std::vector<std::shared_ptr<const Choice>> kept;

@@ -20,9 +20,9 @@ class Fold {
     // Explores what can be reached. False when there are more than `most` states, or tables that take more than an eighth of
     // the memory.
     bool build(const AutomatonSet& set, int n, int m, int most, Control& control);
-    void clear();         // no rule at all: one state
+    void clear();                   // no rule at all: one state
     void share(const Fold& other);  // the same tables
-    void forget_costs();  // what is allowed stays allowed, but nothing has a price
+    void forget_costs();            // what is allowed stays allowed, but nothing has a price
 
     bool plain() const { return !tables_; }
     int kinds() const { return kind_.empty() ? 1 : 1 + *std::max_element(kind_.begin(), kind_.end()); }  // of positions
