@@ -107,8 +107,8 @@ class PyGiven final : public GivenValues {
     }
 
     void find_groups(size_t d, int n, int32_t* groups) override {
-        const nb::object found = ask("groups", d, n);
-        const auto numbers = nb::cast<In<int32_t>>(found, false);
+        const nb::object array = ask("groups", d, n);
+        const auto numbers = nb::cast<In<int32_t>>(array, false);
         check_length(numbers.size(), n);
         std::copy_n(numbers.data(), n, groups);
     }

@@ -490,7 +490,7 @@ class JointSearch {
         return true;
     }
 
-    // Backwards, H[high], F and L being right. averaging: or only H and R anew?
+    // Backwards, H[high], F and L being right. averaging: or only H and R again?
     bool sweep_back(Part& part, int low, int high, bool averaging) {
         for (int t = high - 1; t >= low; --t) {
             if ((++seen_ & (kStretch - 1)) == 0) control_.check();

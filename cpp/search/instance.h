@@ -22,7 +22,7 @@ struct Verdict {
     std::vector<int> broken;          // automata, ascending
     std::vector<int32_t> violations;  // (automata and, behind them, agreements)
     std::vector<int32_t> states;      // (automata) where each of them ends
-    bool agrees = true;               // is no agreement violated?
+    bool agrees = true;               // do all agreements hold?
 };
 
 // Fills `verdict` and reuses its memory.
