@@ -107,7 +107,7 @@ class Outcomes:
             return {"error": str(self.errors[row])}
         record = self.decodings[row].to_dict(sentence_of)
         del record["labels"]
-        if self.wanted and self.labelled[row]:
+        if self.wanted:
             wanted = (name for name, figure in FIGURES.items() if figure.want in self.wanted)
             record |= {name: FIGURES[name].value(self, row) for name in wanted}
         if row in self.errors:
