@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import signal
@@ -12,10 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 import bridle
-from bridle.cli import base
 from bridle.data import Example, Pace
 from bridle.data.base import Format
 from bridle.data.source import Source
@@ -66,57 +63,6 @@ def test_tagging_holds_some_blocks_at_most(folder: Path, tmp_path: Path) -> None
         most = max(most, taken - given)
         given += rows.n
     assert given == 12_000 and 128 <= most <= 6 * 128  # four blocks in the queue, one before and one behind it
-
-
-@pytest.mark.parametrize(
-    ("asked", "out", "err_shown", "out_shown", "wait"),
-    [
-        (None, None, True, False, 1.0),
-        (None, "file", True, True, 1.0),
-        (None, None, True, True, float("inf")),
-        (None, "file", False, True, float("inf")),
-        (True, None, False, False, 0.0),
-        (False, "file", True, True, float("inf")),
-    ],
-)
-def test_bars_stay_out_of_pipes(
-    monkeypatch: pytest.MonkeyPatch, asked: bool | None, out: str | None, err_shown: bool, out_shown: bool, wait: float
-) -> None:
-    class Nothing:
-        total: int | None = 1
-
-        def done(self) -> int:
-            return 1
-
-    monkeypatch.setattr(base, "on_terminal", lambda stream: err_shown if stream is sys.stderr else out_shown)
-    with base.progress_bar(asked, Nothing(), out) as bar:
-        assert bar.wait == wait
-    assert (
-        base.shows_progress(None) is err_shown
-        and base.shows_progress(False) is False
-        and base.shows_progress(True) is True
-    )
-
-
-def test_the_bar_ends_where_the_file_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The bar moves once in a thousand sequences."""
-
-    class Source:
-        total: int | None = 10
-        at = 1
-
-        def done(self) -> int:
-            return self.at
-
-    source = Source()
-    monkeypatch.setattr("rich.console.Console", lambda **_: Console(file=io.StringIO()))
-    with base.progress_bar(True, source, None) as bar:
-        bar()
-        source.at = 10
-    assert bar.bar is not None and bar.bar.tasks[0].completed == 10
-    with base.progress_bar(True, source, None) as bar:
-        pass
-    assert bar.bar is None  # nothing was read
 
 
 @pytest.mark.slow

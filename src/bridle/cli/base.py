@@ -7,15 +7,13 @@ import json
 import os
 import shlex
 import sys
-import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from importlib import import_module
 from io import TextIOWrapper
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Annotated, Any, NoReturn, Protocol, cast
+from typing import IO, Annotated, Any, NoReturn, cast
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -23,11 +21,6 @@ from typer.core import TyperCommand, TyperGroup
 import bridle
 from bridle.errors import Argument, BridleError, FileError, Infeasible, LimitReached
 from bridle.interrupts import INTERRUPTED, stop_as_usual
-
-if TYPE_CHECKING:
-    pass
-if TYPE_CHECKING:
-    from rich.progress import Progress
 
 WARNINGS, BAD_INPUT, NO_ANSWER, NO_READER = 1, 2, 3, 141  # exit codes, described below
 # Every command, in the order of work: the modules that hold it, and what it does. They are imported when it is called.
@@ -271,8 +264,6 @@ def show(lines: Iterable[str]) -> None:
 
 def show_data(line: str) -> None:
     """Print a line of data: unchanged in a pipe, with control characters escaped on a terminal."""
-    from bridle.cli.base import on_terminal
-
     typer.echo(escape_controls(line) if on_terminal(sys.stdout) else line, color=True)  # False would drop escapes
 
 
@@ -386,73 +377,6 @@ def exit_by_status(tally: Tally) -> NoReturn:
     raise typer.Exit(WARNINGS if tally.has_warnings else 0)
 
 
-class Source(Protocol):
-    """Something that is read, and how much of it has been read."""
-
-    @property
-    def total(self) -> int | None:
-        """The total size."""
-
-    @property
-    def done(self) -> Callable[[], int]:
-        """The size of the part that has been read."""
-
-    # It may have a method `note` with more to show, such as a rate.
-
-
 def on_terminal(stream: IO[Any] | None) -> bool:
     """Return True if a stream is a terminal; it may be closed."""
     return stream is not None and stream.isatty()
-
-
-def shows_progress(progress: bool | None) -> bool:
-    """Return True if progress is shown: on a terminal, unless the options say otherwise."""
-    return on_terminal(sys.stderr) if progress is None else progress
-
-
-def shows_bar(progress: bool | None, out: str | None) -> bool:
-    """Return True if there may be a bar: as the options say, or if stderr is a terminal that shows nothing else."""
-    if progress is not None:
-        return progress
-    return on_terminal(sys.stderr) and (out not in (None, "-") or not on_terminal(sys.stdout))
-
-
-@contextmanager
-def progress_bar(progress: bool | None, source: Source, out: str | None, doing: str = "decoding") -> Iterator[Bar]:
-    """Yield a bar on stderr that is shown at once if the options ask for it, or after a second."""
-    step = Bar(source, doing)
-    if shows_bar(progress, out):
-        step.wait = 0.0 if progress else 1.0
-    try:
-        yield step
-        if step.bar is not None:
-            step()  # the last step may have been some time ago
-    finally:
-        if step.bar is not None:
-            step.bar.stop()
-
-
-@dataclass
-class Bar:
-    """Updates the bar, and creates it after the waiting time."""
-
-    source: Source
-    doing: str
-    wait: float = float("inf")  # seconds before it is shown
-    begun: float = field(default_factory=time.monotonic)
-    bar: Progress | None = None
-
-    def __call__(self) -> None:
-        if time.monotonic() - self.begun < self.wait:
-            return
-        if self.bar is None:  # Rich takes long to import
-            from rich.console import Console
-            from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
-
-            more = (TextColumn("{task.description}"),) if hasattr(self.source, "note") else ()
-            parts = (TextColumn(self.doing), BarColumn(), TaskProgressColumn(), TimeRemainingColumn(), *more)
-            self.bar = Progress(*parts, console=Console(stderr=True))
-            self.bar.add_task("", total=self.source.total)
-            self.bar.start()
-        note = self.source.note() if hasattr(self.source, "note") else ""
-        self.bar.update(self.bar.task_ids[0], completed=self.source.done(), description=note)

@@ -22,7 +22,7 @@ from typing import Any, NoReturn
 import typer
 
 import bridle
-from bridle.cli.base import WARNINGS, shows_progress, warn
+from bridle.cli.base import WARNINGS, on_terminal, warn
 from bridle.cli.options import parse_size
 from bridle.cli.reading import load_model_rules
 from bridle.errors import BridleError, FileError
@@ -76,7 +76,7 @@ class Job:
             _format(params["format"], inputs),
             {name: getattr(value, "value", value) for name, value in options.items()},
             dict(map(_setting, params["on_option"] or ())),
-            shows_progress(params["progress"]),
+            on_terminal(sys.stderr) if params["progress"] is None else params["progress"],
         )
 
 

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 import bridle
-from bridle.cli.base import Command, Tally, app, escape_controls, exit_by_status, progress_bar, refuse_overwrite, warn
+from bridle.cli.base import Command, Tally, app, escape_controls, exit_by_status, refuse_overwrite, warn
 from bridle.cli.options import (
     EngineOption,
     LabelsFileOption,
@@ -27,6 +27,7 @@ from bridle.cli.options import (
     TimeLimitOption,
     parse_size,
 )
+from bridle.cli.progress import ProgressBar
 from bridle.cli.reading import announce_keyboard, label_names, load_rules, make_labels
 from bridle.data import Lines, Pace, open_scores
 from bridle.data.jsonl import JsonLines
@@ -102,7 +103,7 @@ def decode(
         )
         want = want_of(figures_of(scores=False, k=k is not None))
         status, lines_format = Counter[str](), JsonLines()
-        with Lines(out, warn, escape_controls) as lines, progress_bar(progress, source, out) as step:
+        with Lines(out, warn, escape_controls) as lines, ProgressBar(progress, "decoding", out) as bar:
             for chunk in source.chunks:
                 begun = time.perf_counter()
                 block = Block(len(chunk), scores=chunk.lattices, given=chunk.givens, ids=chunk.ids)
@@ -112,7 +113,7 @@ def decode(
                 if error is not None:
                     raise error.at(where=chunk.where[n])
                 status.update(outcomes.status.tolist())
-                step()
+                bar(source.done(), source.total)
                 pace.took(time.perf_counter() - begun)
     exit_by_status(Tally(status.total(), status))
 

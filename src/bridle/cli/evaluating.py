@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -176,7 +176,7 @@ def evaluate(
         raise FileError("PREDICTED is missing", got=got, wanted="GOLD and PREDICTED")
     wrong_sequences, pairing = _WrongSequences(_ON_PAGE if wrong is None and html else wrong or 0), Pairing()
     with ExitStack() as files:
-        examples, bar = files.enter_context(reading(reader, gold, progress, "comparing"))
+        examples, step = files.enter_context(reading(reader, gold, progress, "comparing"))
         if tagger is not None:
             obeyed = load_model_rules(rules, tagger, lenient=lenient)
             pairs = pairing.by_model(examples.labelled(), tagger, obeyed, threads)
@@ -185,7 +185,7 @@ def evaluate(
         else:
             pairs = pairing.one_file(examples)
         kept = list(pairs) if rules else pairs
-        left, right = tee(wrong_sequences.watched(kept, bar))
+        left, right = tee(wrong_sequences.watched(kept, step))
         scores = score((a.labels or () for a, _ in left), (b for _, b in right), scheme.library_name)
     if not scores.sequences:
         raise FileError("there are no sequences", got="nothing", wanted="labelled sequences", where=source_name(gold))
@@ -212,10 +212,10 @@ class _WrongSequences:
     most: int
     wrong: list[WrongSequence] = field(default_factory=list)
 
-    def watched(self, pairs: Iterable[Pair], bar: Any) -> Iterator[Pair]:
+    def watched(self, pairs: Iterable[Pair], step: Callable[[], None]) -> Iterator[Pair]:
         for k, (gold, labels) in enumerate(pairs):
             if k % 1000 == 0:
-                bar()
+                step()
             if len(self.wrong) < self.most:
                 sequence = WrongSequence.of(sequence_name(gold, k), gold.tokens, gold.labels or (), labels)
                 self.wrong += [] if sequence is None else [sequence]

@@ -13,7 +13,6 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
-from rich.progress import Progress
 
 import bridle
 from bridle.atomic import write_text
@@ -25,7 +24,6 @@ from bridle.cli.base import (
     exit_with,
     json_line,
     refuse_overwrite,
-    shows_progress,
     warn,
 )
 from bridle.cli.decoding import agreed_labels
@@ -48,6 +46,7 @@ from bridle.cli.options import (
     TimeLimitOption,
     parse_size,
 )
+from bridle.cli.progress import ProgressBar
 from bridle.cli.reading import (
     announce_keyboard,
     label_names,
@@ -173,15 +172,16 @@ def explain(
         selected = from_model(model, data, selection, (format, columns, label, option), decoder_of, progress)
     output = _Output(k, "all" if whole else "changes", html, svg, as_json)
     if len(selected) == 1:
-        with _busy(progress, "measuring the effect of each rule"):
+        with ProgressBar(progress, "measuring the effect of each rule") as bar:
+            bar(0)
             explanation = selected.decoder.explain(
                 selected.lattices[0], selected.givens[0] if selected.givens else None
             )
             explanation.alternatives(k)
         output.write_explanation(selected, explanation)
-    with _busy(progress, "leaving out one rule at a time") as watch:
+    with ProgressBar(progress, "leaving out one rule at a time") as bar:
         effects = impact(
-            selected.decoder, selected.lattices, selected.givens, gold=selected.gold, threads=threads, watch=watch
+            selected.decoder, selected.lattices, selected.givens, gold=selected.gold, threads=threads, watch=bar
         )
     output.write_effects(selected, effects, _look(context, selected, effects))
 
@@ -289,21 +289,6 @@ def _look(context: typer.Context, selected: SelectedSequences, effects: Impact) 
     if params["engine"] != "auto":
         words += ["--engine", params["engine"]]
     return shlex.join([*words, "--sequence", str(telling[0].sequence)])
-
-
-@contextmanager
-def _busy(asked: bool | None, doing: str) -> Iterator[Callable[[int, int], None] | None]:
-    """Yield the function that updates a progress bar; without a terminal, print a line when work begins."""
-    console = Console(stderr=True)
-    if not shows_progress(asked):
-        yield None
-    elif console.is_terminal:
-        with Progress(console=console, transient=True) as bar:
-            task = bar.add_task(doing, total=None)
-            yield lambda done, total: bar.update(task, completed=done, total=total)
-    else:
-        warn(f"{doing} ...")
-        yield None
 
 
 Reads = tuple[str | None, str | None, str | None, list[str] | None]  # --format, --columns, --label, --option
@@ -476,8 +461,8 @@ def from_model(
         tags = Reader.noted(tagger.notes_, "missing")
         # Labels may be missing; but where the markup is the labels, it is wanted.
         reader = make_model_reader(tagger, *reads, "there" if tags.format == "text" else "missing")
-        with reading(reader, str(data), progress, "reading") as (every, bar):
-            examples = list(_picked(every, selection, bar))
+        with reading(reader, str(data), progress, "reading") as (every, step):
+            examples = list(_picked(every, selection, step))
     source = "--text" if data is None else source_name(data)
     if not examples:
         raise selection.missing(source)
@@ -510,11 +495,11 @@ def _gold(examples: list[Example], known: Labels, source: str) -> list[list[str]
     return gold
 
 
-def _picked(examples: Iterable[Example], selection: Selection, bar: Callable[[], None]) -> Iterator[Example]:
+def _picked(examples: Iterable[Example], selection: Selection, step: Callable[[], None]) -> Iterator[Example]:
     """Yield the chosen sequences."""
     for example in examples:
         if selection.count % 1000 == 0:
-            bar()
+            step()
         if selection.means(example.id):
             yield example
             if selection.single:

@@ -23,7 +23,6 @@ from bridle.cli.base import (
     json_line,
     print_stderr,
     refuse_overwrite,
-    shows_progress,
     warn,
 )
 from bridle.cli.options import (
@@ -44,8 +43,9 @@ from bridle.cli.options import (
     SeedOption,
     ThreadsOption,
 )
+from bridle.cli.progress import ProgressBar
 from bridle.cli.reading import file_groups, gold_labels, make_model_reader, make_reader, model_inputs, read_all
-from bridle.cli.training_run import print_feature_choice, progress_printer, save_cross_fit, trial_printer
+from bridle.cli.training_run import print_feature_choice, save_cross_fit, trial_printer
 from bridle.data import Example, Lines
 from bridle.errors import FileError, ModelError
 from bridle.interrupts import INTERRUPTED
@@ -227,7 +227,7 @@ def learn(
                 where = read_all(reader, [tune], progress)[0] if tune is not None else examples
                 dev_examples = None if dev is None else read_all(reader, [dev], progress)[0]
                 how_long = {"iterations": iterations or 20, "patience": patience, "seed": seed, "threads": threads}
-                learned = _joint(learned, tagger, where, dev_examples, how_long, _watch(progress))
+                learned = _joint(learned, tagger, where, dev_examples, how_long, progress)
             elif penalty is not Penalty.JOINT:
                 warn(
                     "penalties by counts charge again for what the model already knows; "
@@ -326,7 +326,7 @@ def _relative(
 ) -> LearnedFile:
     """Learn rules with penalties for a model."""
     X, y, given = model_inputs(examples)
-    say = progress_printer(progress)
+    say = ProgressBar(progress, "learning").say
     if cross_fit is None:
         warn_seen(tagger, X, settings["scores"])
     fitted = fit_rules(
@@ -366,26 +366,32 @@ def _joint(
     examples: list[Example],
     dev: list[Example] | None,
     settings: dict[str, Any],
-    watch: Callable[[Step], None],
+    progress: bool | None,
 ) -> LearnedFile:
     """Return the rules with penalties learned by decoding."""
     learner = JointWeights([rule.rule for rule in learned.learned], tagger, start="penalties", **settings)
     X, y, given = model_inputs(examples)
     dev_inputs = None if dev is None else model_inputs(dev)
     interrupted = False
-    try:
-        learner.fit(
-            X,
-            y,
-            given=given,
-            dev=None if dev_inputs is None else (dev_inputs[0], dev_inputs[1]),
-            dev_given=None if dev_inputs is None else dev_inputs[2],
-            watch=watch,
-        )
-    except KeyboardInterrupt:
-        if not hasattr(learner, "weights_"):
-            raise
-        interrupted = True
+    with ProgressBar(progress, "learning penalties") as show_progress:
+
+        def watch(step: Step) -> None:
+            score = "" if step.score is None else f"  dev {step.score:.2%}{' *' if step.best else ''}"
+            show_progress(step.iteration, step.iterations, f"{step.loss:.2%} wrong{score}  {step.seconds:.2f} s")
+
+        try:
+            learner.fit(
+                X,
+                y,
+                given=given,
+                dev=None if dev_inputs is None else (dev_inputs[0], dev_inputs[1]),
+                dev_given=None if dev_inputs is None else dev_inputs[2],
+                watch=watch,
+            )
+        except KeyboardInterrupt:
+            if not hasattr(learner, "weights_"):
+                raise
+            interrupted = True
     pairs = zip(learned.learned, learner.weights_.tolist(), strict=True)
     soft = [replace(rule, rule=priced(rule.rule, weight)) for rule, weight in pairs]
     done = learner.progress_
@@ -395,13 +401,3 @@ def _joint(
         note += f"; {done.best_score:.2%} right on the development set {when}"
     learned = learned.softened(soft, "of no use to the model: penalty 0")
     return replace(learned, notes=(note,), interrupted=interrupted)
-
-
-def _watch(asked: bool | None) -> Callable[[Step], None]:
-    def watch(step: Step) -> None:
-        if shows_progress(asked):
-            score = "" if step.score is None else f"  dev {step.score:.2%}{' *' if step.best else ''}"
-            now = f"{step.loss:.2%} wrong{score}  {step.seconds:.2f} s"
-            print_stderr(f"{step.iteration:4d}/{step.iterations}  {now}")
-
-    return watch

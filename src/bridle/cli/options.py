@@ -264,7 +264,7 @@ ProgressOption = Annotated[
     bool | None,
     typer.Option(
         "--progress/--no-progress",
-        help="Show progress on stderr. Default: on a terminal, if the command takes long.",
+        help="Show progress on stderr. Default: a bar on a terminal, a line every 10 seconds elsewhere.",
         rich_help_panel=OUTPUT,
     ),
 ]

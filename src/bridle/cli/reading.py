@@ -5,15 +5,16 @@ from __future__ import annotations
 import shlex
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, cast
 
-from bridle.cli.base import Bar, mark_warning, on_terminal, progress_bar, warn
+from bridle.cli.base import mark_warning, on_terminal, warn
 from bridle.cli.options import HoldOut
 from bridle.cli.options import Scheme as OptionScheme
+from bridle.cli.progress import ProgressBar
 from bridle.data import Example, Examples
 from bridle.data.reader import ModelReader, Reader
 from bridle.data.tokenizer import TOKENS, tokenize
@@ -98,14 +99,14 @@ def announce_keyboard() -> None:
 @contextmanager
 def reading(
     reader: Reader, path: str, progress: bool | None, doing: str, out: str | None = ""
-) -> Iterator[tuple[Examples, Bar]]:
-    """Examples of a file, and the progress bar to update. At the end, reports what was left out."""
+) -> Iterator[tuple[Examples, Callable[[], None]]]:
+    """Examples of a file, and the function that updates its progress. At the end, reports what was left out."""
     if path == "-":
         announce_keyboard()
     examples = reader.open(path)
     try:
-        with progress_bar(progress, examples, out, doing) as bar:
-            yield examples, bar
+        with ProgressBar(progress, doing, out) as bar:
+            yield examples, lambda: bar(examples.done(), examples.total)
         for what, count in examples.source.left_out.items():
             warn(f"{path}: left out {count:,} {what}")
         for what, count in examples.source.changed.items():
@@ -249,7 +250,7 @@ def read_all(
     examples_read: list[Example] = []
     left_out = Counter[str]()
     for path in paths:
-        with reading(reader, path, progress, f"reading {Path(path).name}") as (examples, bar):
+        with reading(reader, path, progress, f"reading {Path(path).name}") as (examples, step):
             reader = reader.read_as(examples.format)
             for k, example in enumerate(examples.labelled()):
                 if names is not None:
@@ -259,7 +260,7 @@ def read_all(
                 else:
                     examples.source.leave_out(_GAPS)
                 if k % 1000 == 0:
-                    bar()
+                    step()
             left_out.update(examples.left_out)
     if not examples_read:
         files = ", ".join(map(source_name, paths))

@@ -37,9 +37,9 @@ from bridle.cli.options import (
     SeedOption,
     ThreadsOption,
 )
+from bridle.cli.progress import ProgressBar
 from bridle.cli.reading import checked_lines, file_groups, make_model_reader, model_inputs, read_all
 from bridle.cli.rules import Rules, rules_app
-from bridle.cli.training_run import progress_printer
 from bridle.errors import FileError, RuleError
 from bridle.learn import tune_rules
 from bridle.learn.rules_file import tuned_lines
@@ -123,7 +123,7 @@ def rules_tune(
     _check_lists(lines_read, out)
     examples, _ = read_all(make_model_reader(tagger, format, columns, label, option), data, progress)
     X, y, given = model_inputs(examples)
-    groups, say = file_groups(examples, hold_out), progress_printer(progress)
+    groups, say = file_groups(examples, hold_out), ProgressBar(progress, "tuning").say
     if cross_fit is None:
         warn_seen(tagger, X, scores.value)
     tuned = tune_rules(

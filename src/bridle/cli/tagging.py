@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import suppress
 from dataclasses import asdict, replace
 from enum import StrEnum
 from typing import Annotated, Any
@@ -20,9 +19,7 @@ from bridle.cli.base import (
     json_line,
     mark_warning,
     print_stderr,
-    progress_bar,
     refuse_overwrite,
-    shows_bar,
     warn,
 )
 from bridle.cli.options import (
@@ -45,6 +42,7 @@ from bridle.cli.options import (
     TimeLimitOption,
     parse_size,
 )
+from bridle.cli.progress import ProgressBar
 from bridle.cli.reading import announce_keyboard, load_model_rules, make_model_reader, parse_format_options
 from bridle.data.base import Format, format_guessed, format_named, has_suffix
 from bridle.data.files import check_places, files
@@ -270,7 +268,7 @@ def tag(
         "on_infeasible": on_infeasible.value,
     }
     best, size = k or 1, None if shard_size is None else _shard_size(shard_size)
-    progress_view = _ProgressView(json_progress) if json_progress or shows_bar(progress, out) else None
+    progress_view = _ProgressView(progress, out, as_json=json_progress)
     run = Run(
         tagger,
         Decoder(tagger.labels_, load_model_rules(rules, tagger, lenient=lenient) if rules else (), **settings),
@@ -288,7 +286,7 @@ def tag(
         progress=progress_view,
     )
     result = None
-    with nullcontext() if progress_view is None else progress_view.showing(progress, out):
+    with progress_view.bar:
         if shards:
             shape = shard_format("jsonl" if as_json else to, str(out), run)
             check_places(named, str(out), f"part-00000.{shape.name}")
@@ -305,6 +303,7 @@ def tag(
             except FileError as error:
                 of_input = str(error.where or "").startswith("<stdin>" if paths[0] == "-" else paths[0])
                 raise (reader.doubted(error, run.first_format().name) if of_input else error) from None
+    progress_view.finish()
     _report(run, result)
 
 
@@ -335,42 +334,25 @@ def _output_format(run: Run, to: str | None, out: str | None, options: list[str]
 
 
 class _ProgressView:
-    """Shows the progress of a run: in a bar, or as lines of JSON."""
+    """Shows the progress of a run: in a bar or lines for people, or as lines of JSON."""
 
-    total = 1000
-
-    def __init__(self, as_json: bool) -> None:
-        self.as_json, self.progress, self.bar = as_json, None, None  # type: tuple[bool, Progress | None, Any]
-        self._due = time.monotonic() + _EVERY
-
-    @contextmanager
-    def showing(self, asked: bool | None, out: str | None) -> Iterator[None]:
-        """Show progress until the end of the block."""
-        with progress_bar(False if self.as_json else asked, self, out, "tagging") as self.bar:
-            yield
-        self.finish()
+    def __init__(self, asked: bool | None, out: str | None, *, as_json: bool) -> None:
+        self.bar = ProgressBar(False if as_json else asked, "tagging", out)
+        self._as_json, self._due = as_json, time.monotonic() + _EVERY
+        self._latest: Progress | None = None
 
     def __call__(self, progress: Progress) -> None:
-        """Note how far the run is."""
-        self.progress = progress
-        if self.bar is not None:
-            self.bar()
-        if self.as_json and time.monotonic() >= self._due:
+        """Show how far the run is."""
+        self._latest = progress
+        self.bar(int(1000 * progress.share), 1000, f"{progress.rate:,.0f} tokens/s")
+        if self._as_json and time.monotonic() >= self._due:
             self._due = time.monotonic() + _EVERY
             self.finish()
 
-    def done(self) -> int:
-        """Thousandths of the input."""
-        return 0 if self.progress is None else int(self.progress.share * self.total)
-
-    def note(self) -> str:
-        """Return the rate."""
-        return "" if self.progress is None else f"{self.progress.rate:,.0f} tokens/s"
-
     def finish(self) -> None:
         """Print a line of JSON, with --json-progress."""
-        if self.as_json and self.progress is not None:
-            facts = asdict(self.progress).items()
+        if self._as_json and self._latest is not None:
+            facts = asdict(self._latest).items()
             print_stderr(json_line({key: round(x, 4) if isinstance(x, float) else x for key, x in facts}))
 
 

@@ -36,6 +36,7 @@ from bridle.cli.options import (
     SeedOption,
     ThreadsOption,
 )
+from bridle.cli.progress import ProgressBar
 from bridle.cli.reading import file_groups, labels_in, load_rules, make_reader, read_all
 from bridle.cli.training_run import Comparison, Learner
 from bridle.errors import FileError, ModelError, shown
@@ -468,7 +469,7 @@ def train(
     if scores is not None:
         warn(training_run.dev_summary(scores))
     if cross_fit is not None and interruption is None:
-        training_run.save_cross_fit(model, examples, groups, cross_fit, training_run.progress_printer(progress))
+        training_run.save_cross_fit(model, examples, groups, cross_fit, ProgressBar(progress, "scoring").say)
     if as_json:
         typer.echo(json_line(record))
     if isinstance(interruption, KeyboardInterrupt):

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-from bridle.cli.base import on_terminal, print_stderr, show, shows_progress, warn
+from bridle.cli.base import show, warn
 from bridle.cli.options import Measure
+from bridle.cli.progress import ProgressBar
 from bridle.cli.reading import labels_in, model_inputs
 from bridle.data import Example, Lines
 from bridle.errors import BridleError, FeatureError, FileError, LabelError, ModelError
@@ -177,23 +174,13 @@ def warn_missing_labels(examples: list[Example]) -> None:
 
 def trial_printer(progress: bool | None) -> Callable[[Trial], None]:
     """Return a function that prints the scores of c1 and c2, if progress is shown."""
-    say = progress_printer(progress)
+    say = ProgressBar(progress, "searching").say
 
     def watch(trial: Trial) -> None:
         shares = f"{trial.exact:.1%} of held-out sequences all right, F1 {trial.f1:.2%}"
         say(f"c1 {trial.c1:g}, c2 {trial.c2:g}: {shares}  {trial.seconds:.1f} s")
 
     return watch
-
-
-def progress_printer(progress: bool | None) -> Callable[[str], None]:
-    """Return a function that prints on stderr what is being done, if progress is shown."""
-
-    def say(text: str) -> None:
-        if shows_progress(progress):
-            print_stderr(f"  {text}")
-
-    return say
 
 
 def save_cross_fit(
@@ -257,35 +244,18 @@ def dev_summary(scores: Mapping[str, Any]) -> str:
 
 @contextmanager
 def _watching(progress: bool | None, log: str | None) -> Iterator[Any]:
-    """Yield the function to call after each iteration: it updates a bar, or prints lines, and writes a log."""
-    visible = shows_progress(progress)
-    parts = ("training", BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[now]}"), TimeRemainingColumn())
-    bar = Progress(*parts, console=Console(stderr=True)) if visible and on_terminal(sys.stderr) else None
-    lines = Lines(log) if log is not None else None
+    """Yield the function to call after each iteration: it shows progress and writes a log."""
+    lines = None if log is None else Lines(log)
 
     def watch(step: Step) -> None:
         title = TITLES.get(step.measure or "", "")
         score = "" if step.score is None else f"  dev {title} {step.score:.2%}{' *' if step.best else ''}"
-        now = f"loss {step.loss:.6g}{score}  {step.seconds:.2f} s"
-        if bar is not None:
-            if not bar.task_ids:
-                bar.add_task("", total=step.iterations, now=now)
-                bar.start()
-            bar.update(bar.task_ids[0], completed=step.iteration, now=now)
-        elif visible:
-            print_stderr(f"{step.iteration:4d}/{step.iterations}  {now}")
+        show_progress(step.iteration, step.iterations, f"loss {step.loss:.6g}{score}  {step.seconds:.2f} s")
         if lines is not None:
             lines.write([json.dumps({name: getattr(step, name) for name in step.__slots__})])
 
-    try:
-        if lines is None:
-            yield watch
-        else:
-            with lines:
-                yield watch
-    finally:
-        if bar is not None:
-            bar.stop()
+    with ProgressBar(progress, "training") as show_progress, lines or nullcontext():
+        yield watch
 
 
 # What --search NAME tries if no values are given.
@@ -401,7 +371,7 @@ class Comparison:
         X, y, given = model_inputs(examples)
         dev_inputs = None if dev is None else model_inputs(dev)
         tried: list[Candidate] = []
-        say = progress_printer(self.progress)
+        say = ProgressBar(self.progress, "comparing").say
 
         def watch(candidate: Candidate) -> None:
             tried.append(candidate)
@@ -440,7 +410,7 @@ class Comparison:
         self, model: Tagger, examples: list[Example], rules: list[Rule], groups: list[str] | None
     ) -> CrossValidation:
         X, y, given = model_inputs(examples)
-        say = progress_printer(self.progress)
+        say = ProgressBar(self.progress, "comparing").say
 
         def watch(fold: Fold, number: int, count: int) -> None:
             shares = f"F1 {fold.plain.segments.f1:.2%}, {fold.plain.accuracy:.2%} of the tokens right"
