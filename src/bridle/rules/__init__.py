@@ -11,7 +11,7 @@ AUTHOR before TITLE  [penalty 2.3]
 A name is a label or, under BIO and similar schemes, a segment type (`LabelSpec`). `at` takes a position (negative ones
 count from the end), a list of positions, ``given("key")``, or a condition on tokens (`Position`): ``tokens(regex)``,
 which can look at another column (``column=``), a list (``phrases=``) and the neighbours (``after=``, ``before=``), or
-``first_token()`` and ``last_token()``.
+``first_token()`` and ``last_token()``. Any other argument is a `RuleError`.
 """
 
 from bridle.rules.base import Rule, Soft

@@ -249,11 +249,6 @@ def at_most(k: int, of: LabelSpec, count: Unit = "segments") -> Rule:
     Rule
         Each segment (or token) beyond `k` is one violation.
 
-    Raises
-    ------
-    RuleError
-        If `k` is not an integer >= 0, `of` is not a name or a list of names, or `count` is not one of these words.
-
     Examples
     --------
     >>> from bridle import Labels, rules as r
@@ -285,11 +280,6 @@ def at_least(k: int, of: LabelSpec, count: Unit = "segments") -> Rule:
     Rule
         Each segment (or token) that is missing is one violation.
 
-    Raises
-    ------
-    RuleError
-        If `k` is not an integer >= 0, `of` is not a name or a list of names, or `count` is not one of these words.
-
     Examples
     --------
     One of either is enough:
@@ -320,11 +310,6 @@ def exactly(k: int, of: LabelSpec, count: Unit = "segments") -> Rule:
     Rule
         Each segment (or token) too many or too few is one violation.
 
-    Raises
-    ------
-    RuleError
-        If `k` is not an integer >= 0, `of` is not a name or a list of names, or `count` is not one of these words.
-
     Examples
     --------
     >>> from bridle import Labels, rules as r
@@ -348,11 +333,6 @@ def no_duplicates(of: LabelSpec) -> Rule:
     -------
     Rule
         Each further segment of a label is one violation.
-
-    Raises
-    ------
-    RuleError
-        If `of` is not a name or a list of names.
 
     Examples
     --------
@@ -379,11 +359,6 @@ def length(of: LabelSpec, *, at_least: int | None = None, at_most: int | None = 
     -------
     Rule
         Each segment that is too short or too long is one violation.
-
-    Raises
-    ------
-    RuleError
-        If there is no limit, or one that is not an integer >= 1; if `of` is not a name or a list of names.
 
     Examples
     --------

@@ -192,11 +192,6 @@ def same_label_for_equal(tokens: Tokens | None = None, *, case: str = "exact") -
         sequence as ``given={"tokens": [...]}``. Any number of texts may repeat. Inside ``not``, ``or`` and
         ``implies``, and with ``engine="ilp"``, at most 255 may, and a few are practical.
 
-    Raises
-    ------
-    RuleError
-        If an argument is none of these.
-
     Examples
     --------
     >>> from bridle import Labels, rules as r

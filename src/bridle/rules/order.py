@@ -163,11 +163,6 @@ def present(label: LabelSpec) -> Rule:
     Rule
         A sequence without the label is one violation.
 
-    Raises
-    ------
-    RuleError
-        If `label` is none of these.
-
     Examples
     --------
     >>> from bridle import Labels, rules as r
@@ -192,11 +187,6 @@ def if_present(a: LabelSpec, then: LabelSpec) -> Rule:
     -------
     Rule
         A sequence with `a` and without `then` is one violation.
-
-    Raises
-    ------
-    RuleError
-        If an argument is none of these.
 
     Examples
     --------
@@ -224,11 +214,6 @@ def followed_by(a: LabelSpec, b: LabelSpec) -> Rule:
     Rule
         The whole sequence has one violation if some `a` has no `b` after it.
 
-    Raises
-    ------
-    RuleError
-        If `a` or `b` is none of these.
-
     Examples
     --------
     >>> from bridle import Labels, rules as r
@@ -254,11 +239,6 @@ def before(a: LabelSpec, b: LabelSpec) -> Rule:
     -------
     Rule
         Each token with `a` that has a `b` somewhere before it is one violation.
-
-    Raises
-    ------
-    RuleError
-        If `a` or `b` is none of these.
 
     Examples
     --------
@@ -291,11 +271,6 @@ def first_before(a: LabelSpec, b: LabelSpec) -> Rule:
     Rule
         A sequence whose first `b` comes before its first `a` is one violation.
 
-    Raises
-    ------
-    RuleError
-        If `a` or `b` is none of these.
-
     Examples
     --------
     >>> from bridle import Labels, rules as r
@@ -324,11 +299,6 @@ def starts_with(a: LabelSpec) -> Rule:
     Rule
         A different first label is one violation. An empty sequence obeys the rule.
 
-    Raises
-    ------
-    RuleError
-        If `a` is none of these.
-
     Examples
     --------
     >>> from bridle import Labels, rules as r
@@ -352,11 +322,6 @@ def ends_with(b: LabelSpec) -> Rule:
     -------
     Rule
         A different last label is one violation. An empty sequence obeys the rule.
-
-    Raises
-    ------
-    RuleError
-        If `b` is none of these.
 
     Examples
     --------

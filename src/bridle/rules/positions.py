@@ -221,11 +221,6 @@ def forbid(labels: LabelSpec, at: Position | None = None) -> Rule:
     Rule
         Each token with a forbidden label is one violation.
 
-    Raises
-    ------
-    RuleError
-        If `labels` or `at` is none of these.
-
     Examples
     --------
     >>> from bridle import Labels, rules as r
@@ -252,11 +247,6 @@ def allow(labels: LabelSpec, at: Position | None = None) -> Rule:
     -------
     Rule
         Each token with another label is one violation.
-
-    Raises
-    ------
-    RuleError
-        If `labels` or `at` is none of these.
 
     Examples
     --------
@@ -287,11 +277,6 @@ def fix(labels: LabelSpec, at: Position) -> Rule:
     -------
     Rule
         Each of these tokens with another label is one violation.
-
-    Raises
-    ------
-    RuleError
-        If `labels` or `at` is none of these.
 
     Examples
     --------
@@ -325,11 +310,6 @@ def label_at(at: Position, label: LabelSpec) -> Rule:
         Each of these tokens with another label is one violation. Combine rules with ``&``, ``|``, ``~``, ``>>`` and
         ``iff``.
 
-    Raises
-    ------
-    RuleError
-        If `at` or `label` is none of these.
-
     Examples
     --------
     If the last token is a DATE, there must be a TITLE:
@@ -357,11 +337,6 @@ def forbid_transition(a: LabelSpec, b: LabelSpec) -> Rule:
     -------
     Rule
         Each such pair of tokens is one violation.
-
-    Raises
-    ------
-    RuleError
-        If `a` or `b` is none of these.
 
     Examples
     --------
@@ -411,11 +386,6 @@ def immediately_followed_by(a: LabelSpec, b: LabelSpec) -> Rule:
     Rule
         Each `a` without a `b` directly after it is one violation, also on the last token.
 
-    Raises
-    ------
-    RuleError
-        If `a` or `b` is none of these.
-
     Examples
     --------
     >>> from bridle import Labels, rules as r
@@ -448,11 +418,6 @@ def around(at: Position, left: LabelSpec, right: LabelSpec) -> Rule:
     Rule
         Each delimiter with a wrong neighbour is one violation.
 
-    Raises
-    ------
-    RuleError
-        If an argument is none of these.
-
     Examples
     --------
     >>> from bridle import Labels, rules as r
@@ -482,11 +447,6 @@ def same_label(span: Spans) -> Rule:
     -------
     Rule
         Each change of label inside a span is one violation.
-
-    Raises
-    ------
-    RuleError
-        If `span` is none of these.
 
     Examples
     --------
