@@ -4,6 +4,8 @@
 // All in double precision. Of labellings with equal scores, that with the smallest last label is taken, then that with the
 // smallest label before it, and so on: sums and choices are those of CRFsuite. For that, sequences are decoded backwards
 // (trellis.h goes the other way).
+//
+//   n tokens (t)    m labels (i, then j; y)    a an attribute: a text with a value
 #pragma once
 
 #include <string_view>

@@ -1,5 +1,10 @@
 // Mistake-driven learners: the structured perceptron of Collins (2002), and the local perceptron and winnow with margin.
 //   best[0][j] = unary[0][j];   best[t][j] = unary[t][j] + max over i of  best[t-1][i] + pairwise[i][j]
+//   structured   w += f(gold) - f(best path)                where they differ
+//   local        w += rate * (f(gold) - f(y)),   y the best other label, if it is not `margin` below gold
+//   winnow       w *= 1 + rate for gold, w /= 1 + rate for y, for the attributes of the token
+//
+//   n tokens (t)    m labels (i, then j; y)    w weights    f the features of a labelling, or of a label at a token
 #include <algorithm>
 #include <cmath>
 #include <limits>

@@ -2,6 +2,8 @@
 //   f = g + H[t][q][y] + sum over counted automata of lambda * room(state)
 // g: the true score so far, penalties paid. H: the best that can follow when counted edges cost lambda each. Both are
 // monotone, so the first time a state is taken from the queue it is reached best.
+//
+//   n positions (t)    m labels (y)    Q states of the fold (q)    (set): one per automaton that is not folded
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,8 @@
 // One function per engine, each for one sequence; `run` decodes a batch in one thread.
+//   score(y) = first[y[0]] + sum over t of unary[t][y[t]] + sum over t of pairwise[y[t-1]][y[t]] + last[y[n-1]]
+//   an engine finds   max over y of  score(y) - (what the soft rules cost)   such that the hard rules hold
+//
+//   B sequences (b), N tokens in all, n of one sequence (t)    m labels (i, then j; y for a labelling)    S segments
 #pragma once
 
 #include <cstdint>

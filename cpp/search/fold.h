@@ -1,4 +1,8 @@
 // The product automaton of a set, to be read along the trellis: one state q stands for the states of all its automata.
+//   q = (s of automaton 1, s of automaton 2, ...)    next(t, q)[j] = (step of each at s)    cost(t, q)[j] = sum of their costs
+// Only states that the start can reach are kept. Positions whose marks agree for all automata are of one kind.
+//
+//   n positions (t)    m labels (j), rows padded to `width`    Q states of the product (q)    kinds of positions
 #pragma once
 
 #include <algorithm>

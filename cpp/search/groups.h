@@ -1,4 +1,7 @@
 // Groups of automata whose product is small: rules that have states in common, or cost much together, share one.
+//   merge the groups g, h with the least   log(S_gh / (S_g S_h)) / sqrt(min(w_g, w_h))   while S_gh <= most, again and again
+//
+//   S_g states of the product of a group    S_gh of two groups together    w_g penalties of its rules, a hard one as 20
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,7 @@
 // One sequence while it is searched: its scores and rules, what may be spent on it and what was, and memory to work in.
+//   incumbent  <=  optimum  <=  bound          the search ends when they meet, but for rounding
+//
+//   n positions (t)    m labels (i, then j)    Q states of a fold (q)    H (n, Q, width): the best that can follow
 #pragma once
 
 #include <algorithm>

@@ -1,6 +1,8 @@
 // A sequence whose rules may be violated at a price. What local rules (about single tokens and neighbours) charge is put on the
 // scores, where it costs as little as a mask does; the other rules keep their automata.
-//   score(y) - price * (violations of hard rules) - (what soft rules cost)
+//   score(y) - price * (violations of hard rules) - (what soft rules cost)          y a labelling
+//
+//   n positions (t)    m labels (i, then j)
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,10 @@
 // `product`: intersect everything, then the best path. `lazy_intersection`: Tromble & Eisner (2006), intersect only what is violated.
+//   product             best path of  L & A_1 & ... & A_R
+//   figure 2 (hard)     y = best path of L;  while some A_r rejects y:  L = L & A_r, y = best path of L
+//   figure 7 (soft)     a branch (L, left, p): for each r in `left` that y breaks, a branch with L & A_r and the price p so far;
+//                       then p pays for r. A branch whose best path less p is no better than the incumbent is dropped.
+//
+//   L lattice    A_r automaton of constraint r    n positions (t)    m labels (i, then j)    Q states of what is intersected (q)
 #include <algorithm>
 #include <deque>
 #include <numeric>

@@ -1,5 +1,6 @@
 // The relaxation: active rules folded into the trellis, or counted at a price, and the bound that follows.
 //   bound(lambda) = max over y of  score(y) - sum lambda * (count(y) - limit)   >=   the optimum
+//   y a labelling    count(y): the counted transitions of an automaton that y takes, allowed up to its limit
 //   set: the active automata that are not folded     lambda (set): their multipliers
 #pragma once
 

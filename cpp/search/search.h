@@ -15,6 +15,8 @@
 //   6. If that takes long, or would because many rules are active: rules in groups that share out the scores.  (decompose.cpp)
 // Rules that the outcome breaks become active too, until none is left. Agreement of tokens stands outside: it adds scores to the
 // labels of tokens and asks for the best labelling again (agreement.h).
+//
+//   y a labelling    n positions (t)    k an automaton of a rule    lambda: the multiplier of a counted one
 #pragma once
 
 #include <cstdint>

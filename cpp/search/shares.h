@@ -1,6 +1,9 @@
 // The shares of the groups in a dual decomposition, and the sweeps that make them agree; see decompose.cpp.
 //   Labels, edges and states of a group through which nothing above the incumbent leads are dropped on the way: rows of F, B
 //   and X are valid for the states in `alive` only.
+//
+//   n positions (t)    m labels (i, then j), rows padded to `width`    Q states of a group (q)
+//   theta, F, B, X, M: as in decompose.cpp
 #pragma once
 
 #include <vector>

@@ -1,6 +1,8 @@
 // Transition scores laid out for one step back:
 //   out[i] = max over j of  score[i][j] + w[j]
 // by rows and by columns, with what the kernel needs to pass columns over that cannot win (simd/viterbi.inl).
+//
+//   m labels (i, then j)    w (m): the best that follows each label j
 #pragma once
 
 #include <atomic>

@@ -1,8 +1,9 @@
 // Best paths over labels x states of a folded automaton.
 //   H[t][q][i] = max over j of  step(t, i, j) + unary[t+1][j] - cost[q][j] + H[t+1][next(q, j)][j]
 //   H[n-1][q][i] = -final[q]
-// (n, Q, width): rows are padded to whole vectors
 // the best score from position t on, label i and state q being reached there. The best path is then read off forwards.
+//
+//   n positions (t)    m labels (i, then j), rows padded to `width`    Q states of the fold (q)
 #pragma once
 
 #include <vector>

@@ -1,4 +1,8 @@
 // The best set of intervals without rules: disjoint ones, or ones that may nest but not cross.
+//   disjoint   best[k] = max(best[k-1], best[j] + score[k]),   j: how many of the intervals end at start[k] or before
+//   nested     inside(s, e) = max over a that end at e of  inside(s, start[a]) + W[a],   W[a] = score[a] + inside of a
+//
+//   k intervals by their end    a an interval    s, e places: the first one, and the one after the last
 #pragma once
 
 #include <cstdint>
