@@ -45,7 +45,7 @@ nb::tuple read_block(Reader& reader, const nb::bytes& data, size_t at, bool fina
 }
 
 void make_conll(ConllReader* self, bool tab, int label, std::vector<int> slots, std::string prefix, bool always,
-                bool docstart) {
+                bool docstart, bool ends) {
     if (slots.empty()) throw nb::value_error("there are no columns");
     const int width = int(slots.size());
     const auto count = std::count_if(slots.begin(), slots.end(), [](int slot) { return slot >= 0; });
@@ -54,7 +54,7 @@ void make_conll(ConllReader* self, bool tab, int label, std::vector<int> slots, 
         if (slot >= count || (slot >= 0 && used[slot])) throw nb::value_error("a slot is out of order");
         if (slot >= 0) used[slot] = true;
     }
-    new (self) ConllReader({tab, width, label, std::move(slots), std::move(prefix), always, docstart});
+    new (self) ConllReader({tab, width, label, std::move(slots), std::move(prefix), always, docstart, ends});
 }
 
 // (rows, [(bytes, ends) of each column], rows of comments, (bytes, ends) of comments, lines that were skipped, places); it is empty
@@ -166,7 +166,8 @@ nb::bytes write_json_of(nb::list fields, int64_t n) {
 
 void bind_text(nb::module_& module) {
     nb::class_<ConllReader>(module, "ConllReader")
-        .def("__init__", &make_conll, "tab"_a, "label"_a, "slots"_a, "prefix"_a, "always"_a, "docstart"_a)
+        .def("__init__", &make_conll, "tab"_a, "label"_a, "slots"_a, "prefix"_a, "always"_a, "docstart"_a,
+             "ends"_a = false)
         .def("read", &read_block<ConllReader>, "data"_a, "at"_a, "final"_a, "most"_a)
         .def("__len__", [](const ConllReader& self) { return self.rows.size() - 1; })
         .def("take", &conll_taken);

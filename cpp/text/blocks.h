@@ -76,6 +76,7 @@ struct ConllLayout {
     std::string prefix;      // of comments; empty: there are none
     bool always;             // a line with the prefix above a sequence is a comment, whatever its number of columns
     bool docstart;           // skip lines that begin with -DOCSTART- above a sequence
+    bool ends;               // a comment after a token ends the sequence
 };
 
 class ConllReader {
@@ -98,7 +99,8 @@ class ConllReader {
 
   private:
     enum class Line { kToken, kComment, kSkipped, kOdd };
-    Line above(std::string_view line) const;  // a line that begins a sequence
+    Line above(std::string_view line) const;
+    bool is_between(std::string_view line) const;  // is a line after a token a comment, which ends the sequence?  // a line that begins a sequence
     bool token(std::string_view line);        // adds its values; false: it is unusual
     int count(std::string_view line) const;
 

@@ -121,6 +121,12 @@ int ConllReader::count(std::string_view line) const {
     return cells;
 }
 
+bool ConllReader::is_between(std::string_view line) const {
+    if (!line.starts_with(layout_.prefix)) return false;
+    if (layout_.tab) return line.find('\t') == line.npos;
+    return !std::string_view("# ").starts_with(layout_.prefix) || count(line) != layout_.width;
+}
+
 ConllReader::Line ConllReader::above(std::string_view line) const {
     if (!layout_.prefix.empty() && line.starts_with(layout_.prefix)) {
         if (layout_.always || count(line) != layout_.width) return Line::kComment;
@@ -159,6 +165,10 @@ ConllReader::Stop ConllReader::read(std::string_view text, size_t& at, size_t& e
         while (true) {
             const size_t here = p;
             if (p == text.size() ? !final : !next_line(text, p, final, line)) return back(Stop::kMore);
+            if (begun && layout_.ends && is_between(line)) {
+                p = here;
+                break;
+            }
             const bool over = p == text.size() && final;
             const bool empty = is_empty(line);
             if (!empty && !is_odd) {

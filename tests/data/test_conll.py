@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bridle.data import Example, read, write
-from bridle.data.conll import Conll, _plain
 from bridle.errors import FileError
 from bridle.labels import Labels
 
@@ -284,14 +283,27 @@ def test_labels_that_make_no_words(tmp_path: Path) -> None:
     assert (tmp_path / "x").read_text() == "ab c d\n"
 
 
-CELLS = st.sampled_from(["a", "b c", "", " ", "\t", "x\ty", "\r", "q\n", "\0", "# n", "\x0b", "é"])
-
-
-@given(st.lists(st.tuples(CELLS, CELLS), min_size=1, max_size=4), st.sampled_from([" ", "\t"]))
-def test_what_is_beyond_doubt_is_fine_line_by_line(rows: list[tuple[str, str]], between: str) -> None:
-    """The quick look may only pass what the close look passes."""
-    lines = list(map(between.join, rows))
-    if _plain(rows, lines, between):
-        words, labels = zip(*rows, strict=True)
-        format = Conll(separator="blanks" if between == " " else "tab")
-        format._check_rows(Example({"word": list(words)}, list(labels)), rows, lines, "# ")
+@pytest.mark.parametrize("between", ["\t", " "])
+@pytest.mark.parametrize("many", [False, True])
+def test_comments_with_a_prefix_separate_sequences(tmp_path: Path, between: str, many: bool) -> None:
+    """No empty line at all: such a file was a single sequence if it had TABs, and an error otherwise."""
+    rows = [["#doc 1", "He,PRP", "left,VBD"], ["#doc 2", "#doc 3", "She,PRP"], ["#doc 4", "ran,VBD"]]
+    lines = [line for sequence in rows * (500 if many else 1) for line in sequence]
+    (tmp_path / "x").write_text("\n".join(lines).replace(",", between) + "\n")
+    reader = read(tmp_path / "x", "conll", comment="#doc")
+    result = list(reader)
+    assert [(x.tokens, x.comments) for x in result[:3]] == [
+        (["He", "left"], ("#doc 1",)),
+        (["She"], ("#doc 2", "#doc 3")),
+        (["ran"], ("#doc 4",)),
+    ]
+    assert len(result) == 3 * (500 if many else 1) and [x.where.rpartition(":")[2] for x in result[:3]] == [
+        "2",
+        "6",
+        "8",
+    ]
+    path = tmp_path / "x"
+    path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
+    assert list(read(path, "conll", comment="#doc")) == result
+    path.write_text("x A\n\n" + path.read_text().replace("\t", " "))  # after sequences that the kernel has read
+    assert len(list(read(path, "conll", comment="#doc"))) == len(result) + 1

@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bridle import FileError
-from bridle.data import Example, read, split_indices
-from bridle.data.splitting import documents_of, duplicates_across, lines_of
+from bridle.data import Example, read, split_indices, write
+from bridle.data.base import format_named
+from bridle.data.splitting import documents_of, duplicates_across, pieces_of
 
 THREE = {"train": 0.8, "dev": 0.1, "test": 0.1}
 SHARES = st.lists(st.integers(1, 9), min_size=2, max_size=4).map(
@@ -119,22 +120,73 @@ ran VBD B-VP
 """
 
 
-def test_lines_of_conll_keep_comments_and_blanks(tmp_path: Path) -> None:
+def test_pieces_of_conll_keep_comments_and_blanks(tmp_path: Path) -> None:
     path = tmp_path / "all.conll"
     path.write_text(CONLL)
-    result = list(read(path, "conll", comment="# "))
-    lines = lines_of(str(path), "conll", {}, result)
-    assert lines == [
-        ["# global", "", "-DOCSTART- -X- O", "", "# id 1", "He  PRP B-NP", "left VBD B-VP", ""],
-        ["She PRP B-NP", ""],
-        ["# newdoc", "# id 3", "ran VBD B-VP", ""],
-    ]
-    assert documents_of(lines) == [0, 0, 1]
+    copied = pieces_of(str(path), format_named("conll", {"comment": "# "}), list(read(path, "conll", comment="# ")))
+    assert copied is not None and "".join(copied.pieces) == CONLL + "\n"
+    assert [piece.split()[-1] for piece in copied.pieces] == ["B-VP", "B-NP", "B-VP"]
+    assert copied.pieces[1] == "She PRP B-NP\n\n"
+    assert documents_of(copied.pieces) == [0, 0, 1]
 
 
-def test_lines_of_json_are_whole(tmp_path: Path) -> None:
-    path = tmp_path / "all.jsonl"
-    rows = [f'{{"tokens": ["w{k}"],   "labels": ["A"], "more": {k}}}' for k in range(3)]
-    path.write_text("\n".join([rows[0], "", *rows[1:]]))
-    assert lines_of(str(path), "jsonl", {}, list(read(path))) == [[row] for row in rows]
-    assert lines_of(str(path), "csv", {}, []) is None
+def test_sequences_that_end_at_a_comment_are_pieces(tmp_path: Path) -> None:
+    path, text = tmp_path / "all.conll", "#doc 1\nHe\tA\nleft\tB\n#doc 2\n#doc 3\nShe\tA\n"
+    path.write_text(text)
+    copied = pieces_of(str(path), format_named("conll", {"comment": "#doc"}), list(read(path, "conll", comment="#doc")))
+    assert copied is not None
+    assert copied.pieces == ["#doc 1\nHe\tA\nleft\tB\n", "#doc 2\n#doc 3\nShe\tA\n\n"]
+
+
+FILES = {
+    "jsonl": [f'{{"tokens": ["w{k}"],   "labels": ["A"], "more": {k}}}\n\n' for k in range(4)],
+    "tagged": [f"<a><b>w{k}</b>\t!</a>  <c>x</c>\n" for k in range(4)],
+    "segments": [f"w{k}  |1\nx |2\n\n\n" for k in range(4)],
+    "slashed": [f"w{k}/A  b/B\r\n" for k in range(4)],
+    "csv": [f'w{k},A,"x\n\ny"\n"""",B,\n\n' for k in range(4)],
+    "parserator": [f'  <S n="1"><a>w{k}</a>,\n <b>x</b></S>\n' for k in range(4)],
+    "labelstudio": [
+        f'{{"id":{k},   "data": {{"text": "w{k}", "meta": [{k}]}}, "annotations": [{{"result": []}}]}}'
+        for k in range(4)
+    ],
+}
+AROUND = {
+    "csv": ("word,label,note\n", ""),
+    "parserator": ('<?xml version="1.0"?>\n<All>\n', "</All>\n"),
+    "labelstudio": ("[", "]\n"),
+    "xml": ("<data>\n", "</data>\n"),
+    "new": ("", ""),
+}
+FILES["xml"] = [f"<sequence>\n {line} </sequence>\n" for line in FILES["tagged"]]
+FILES["new"] = [f"<NEWREFERENCE>\n{line}\n" for line in FILES["tagged"]]
+
+
+@pytest.mark.parametrize("name", sorted(FILES))
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
+def test_the_text_of_every_sequence_is_copied(tmp_path: Path, name: str, encoding: str) -> None:
+    """Spacing, inner tags, keys and columns that Bridle does not read stay; and the copies are read again."""
+    format = "tagged" if name in ("xml", "new") else name
+    options = {"encoding": encoding} | ({"depth": "path"} if format == "tagged" else {})
+    head, foot = AROUND.get(name, ("", ""))
+    joint = "," if name == "labelstudio" else ""
+    text = head + joint.join(FILES[name]) + foot
+    path = tmp_path / "all.txt"
+    path.write_bytes(text.encode(encoding))
+    whole = list(read(path, format, **options))
+    copied = pieces_of(str(path), format_named(format, options), whole)
+    assert copied is not None and len(whole) == 4
+    assert "".join(copied.text(range(4)).split()) == "".join(text.split())
+    if not joint:
+        assert copied.text(range(4)) == text
+    part = tmp_path / "part.txt"
+    part.write_bytes(copied.text([1, 3]).encode(encoding))
+    again = list(read(part, format, **options))
+    assert [(x.columns, x.labels) for x in again] == [(x.columns, x.labels) for x in (whole[1], whole[3])]
+    for k in (1, 3):
+        assert FILES[name][k] in copied.text([1, 3])
+
+
+def test_tables_are_not_copied_in_pieces(tmp_path: Path) -> None:
+    write(tmp_path / "x.parquet", examples([["A"]]))
+    rows = list(read(tmp_path / "x.parquet"))
+    assert pieces_of(str(tmp_path / "x.parquet"), format_named("parquet", {}), rows) is None

@@ -71,11 +71,49 @@ def test_lines_of_tagged_text(tmp_path: Path) -> None:
 def test_text_outside_tags(tmp_path: Path) -> None:
     text = "in <a>x</a> and <br> <b> lost <a>y </c> <i>z</i></a> end </b>"
     (tmp_path / "x").write_text(text)
-    reader = read(tmp_path / "x", "tagged")
+    reader = read(tmp_path / "x", "tagged", depth="outer")
     assert [(x.tokens, x.labels) for x in reader] == [(["x", "lost", "y", "z", "end"], ["a", "b", "b", "b", "b"])]
-    assert reader.left_out == {"characters outside tags": 5, "tags without a partner": 1}
+    assert reader.left_out == {"characters outside tags": 5, "tags without a partner": 2}
     (result,) = parsed(tmp_path, "in <a>x</a>, <b>lost", "tagged", outside="O")
     assert (result.tokens, result.labels) == (["in", "x", ",", "lost"], ["O", "a", "O", "O"])
+
+
+NESTED = (
+    "<author> <person> A. Cau </person> , ed. </author> "
+    "<venue> <journal> J. ACM </journal> <year> 1998 </year> </venue>"
+)
+
+
+@pytest.mark.parametrize(
+    ("depth", "labels"),
+    [
+        ("outer", ["author"] * 4 + ["venue"] * 3),
+        ("inner", ["person"] * 2 + ["author"] * 2 + ["journal"] * 2 + ["year"]),
+        ("path", ["author/person"] * 2 + ["author"] * 2 + ["venue/journal"] * 2 + ["venue/year"]),
+    ],
+)
+def test_tags_within_tags(tmp_path: Path, depth: str, labels: list[str]) -> None:
+    (result,) = parsed(tmp_path, NESTED, "tagged", depth=depth)
+    assert (result.tokens, result.labels) == (["A.", "Cau", ",", "ed.", "J.", "ACM", "1998"], labels)
+    write(tmp_path / "y", [result], "tagged", depth=depth)
+    assert list(read(tmp_path / "y", "tagged", depth=depth)) == [result]
+    assert ((tmp_path / "y").read_text() == NESTED + "\n") == (depth == "path"), "nothing is lost"
+    message = wrong(tmp_path, f"<b>x</b>\n{NESTED}", "tagged")
+    assert message.startswith("x.txt:2: a tag is within another one; got <person> in <author>") and "depth" in message
+    assert read(tmp_path / "x.txt").format == "tagged"
+    (tmp_path / "x.txt").write_text(NESTED)
+    assert read(tmp_path / "x.txt").format == "tagged"  # not parserator
+
+
+def test_tags_that_cross_are_not_nested(tmp_path: Path) -> None:
+    (result,) = parsed(tmp_path, "<a>x <b>y</a> z</b> <a>p <a>q</a> r</a>", "tagged", outside="O")
+    assert (result.tokens, result.labels) == (list("xyzpqr"), ["a", "a", "O", "a", "a", "O"])
+
+
+def test_many_tags_take_linear_time(tmp_path: Path) -> None:
+    tags = [f"<t{k}>" for k in range(20_000)]
+    text = "".join(tags) + "x" + "".join(tag.replace("<", "</") for tag in reversed(tags))
+    assert parsed(tmp_path, text, "tagged", depth="inner")[0].labels == ["t19999"]
 
 
 def test_tagged_text_gone_wrong(tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 from enum import StrEnum
-from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,11 +13,12 @@ import typer
 from bridle.cli.base import Command, app, check_writable, json_line, refuse_overwrite, show, warn
 from bridle.cli.options import ColumnsOption, FormatOption, FormatOptions, JsonOption, LabelOption, SeedOption
 from bridle.cli.reading import make_reader
-from bridle.data import Example, split_indices, write
-from bridle.data.base import save_lines
+from bridle.data import Example, Lines, split_indices, write
+from bridle.data.base import format_named
 from bridle.data.conll import DOCSTART
 from bridle.data.reader import Reader
-from bridle.data.splitting import documents_of, duplicates_across, lines_of
+from bridle.data.source import PACKED
+from bridle.data.splitting import Pieces, documents_of, duplicates_across, pieces_of
 from bridle.errors import FileError
 from bridle.report.text import aligned
 
@@ -69,8 +69,9 @@ def split(
 ) -> None:
     """Split labelled sequences into training, development and test data.
 
-    Sequences are assigned to parts at random (--seed) and written in the format of DATA: DIR/train.txt and so on. If
-    the format has a token or a sequence per line, lines are copied unchanged, with comments and all columns.
+    Sequences are assigned to parts at random (--seed) and written in the format of DATA: DIR/train.txt and so on. The
+    text of each sequence is copied as it is, with spacing, comments, inner tags and all columns, from all formats but
+    brat, Parquet and Arrow.
 
     \b
     Examples:
@@ -94,9 +95,9 @@ def split(
             wanted = "another folder, or --force"
             raise FileError("this file would be overwritten", got=f"-o {out}", wanted=wanted, where=str(place))
     files, reader = _read(make_reader(format, columns, label, option), data)
-    lines = _lines(files, reader)
+    copied = _copied(files, reader)
     examples = [example for _, examples_of_file in files for example in examples_of_file]
-    groups = _groups(files, by, lines)
+    groups = _groups(files, by, copied)
     parts = split_indices(
         examples, shares, seed=seed, groups=groups, stratify=stratify.value, duplicates=duplicates.value
     )
@@ -106,8 +107,9 @@ def split(
     for place in places.values():
         check_writable(place)
     for name, part in parts.items():
-        if lines is not None:
-            save_lines(str(places[name]), chain.from_iterable(lines[b] for b in part))
+        if copied is not None:
+            with Lines(str(places[name])) as lines:
+                lines.put(copied.text(part).encode(str(reader.options.get("encoding", "utf-8"))))
         else:
             write(places[name], (examples[b] for b in part), reader.format, **reader.options)
     others = sorted(place.name for place in out.glob(f"*{_suffix(data[0])}") if place not in places.values())
@@ -166,17 +168,20 @@ def _suffix(path: str) -> str:
     >>> _suffix("all.conll.gz"), _suffix("v1.2/all")
     ('.conll.gz', '')
     """
-    packed = ".gz" if path.endswith(".gz") else ""
-    return Path(path.removesuffix(".gz")).suffix + packed
+    packed = next(filter(path.endswith, PACKED), "")
+    return Path(path.removesuffix(packed)).suffix + packed
 
 
-def _lines(files: list[tuple[str, list[Example]]], reader: Reader) -> list[list[str]] | None:
-    """Return the lines of each sequence, unchanged; None if the format does not separate sequences by lines."""
-    parts = [lines_of(path, str(reader.format), reader.options, examples) for path, examples in files]
-    return None if any(part is None for part in parts) else [lines for part in parts for lines in part or ()]
+def _copied(files: list[tuple[str, list[Example]]], reader: Reader) -> Pieces | None:
+    """Return the text of each sequence, unchanged; None if the format does not allow that."""
+    format = format_named(str(reader.format), reader.options)
+    parts = [part for path, its in files if (part := pieces_of(path, format, its)) is not None]
+    if len(parts) < len(files) or len({tuple(part.head.split()) for part in parts}) > 1:
+        return None
+    return Pieces(parts[0].head, [piece for part in parts for piece in part.pieces], parts[-1].foot)
 
 
-def _groups(files: list[tuple[str, list[Example]]], by: str, lines: list[list[str]] | None) -> list[Any] | None:
+def _groups(files: list[tuple[str, list[Example]]], by: str, copied: Pieces | None) -> list[Any] | None:
     """Return the groups of sequences that stay in one part, as --by says."""
     of_file = [path for path, its in files for _ in its]
     if by == "sequences":
@@ -184,7 +189,7 @@ def _groups(files: list[tuple[str, list[Example]]], by: str, lines: list[list[st
     if by == "files":
         return of_file
     if by == "documents":
-        numbers = [] if lines is None else documents_of(lines)
+        numbers = [] if copied is None else documents_of(copied.pieces)
         if len(set(numbers)) < 2:
             wanted = "-DOCSTART- or # newdoc lines in CoNLL files"
             raise FileError("the data does not mark documents", got="--by documents", wanted=wanted)

@@ -53,6 +53,8 @@ class Format:
     with_gold: ClassVar[bool] = False  # has it a column for gold labels beside predicted ones?
     streams: ClassVar[bool] = False  # can its lines be written as soon as they are ready, without header and footer?
     blank: ClassVar[bool] = True  # does a sequence without labels need some in their place?
+    contiguous: ClassVar[bool] = False  # does a sequence reach from its first line to that of the next one?
+    gap: ClassVar[str] = "\n"  # how the text of a sequence ends if another one follows
     missing: str | None = "?"
     encoding: str = "utf-8"
 
@@ -103,6 +105,14 @@ class Format:
     def encode_rows(self, block: Block, outcomes: Outcomes, n: int, _layout: Layout) -> bytes:
         """Return the lines of the first n sequences for a shard, with the columns of the layout if the format can."""
         return self.encode(block, outcomes, n)
+
+    def boundaries(self, text: str, starts: Sequence[int], firsts: Sequence[int]) -> list[int] | None:
+        """Return where each sequence begins in the text of a file, with what belongs to it, and where the last ends.
+
+        None: sequences of the file cannot be copied. starts: where each line begins, and the end of the text; firsts:
+        the number of the first line of each sequence, from 0.
+        """
+        return [0, *(starts[first] for first in firsts[1:]), len(text)] if self.contiguous else None
 
     def lines(self, example: Example) -> Iterable[str]:
         """Return the lines of one sequence."""

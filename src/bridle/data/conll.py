@@ -1,10 +1,11 @@
-"""`conll` and `conllu`: one token per line, columns separated by TABs or blanks, an empty line after each sequence."""
+"""`conll`: one token per line, columns separated by TABs or blanks, an empty line after each sequence."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, ClassVar, Literal, cast
 
 import numpy as np
@@ -36,6 +37,7 @@ DOCSTART = "-DOCSTART-"
 NAMES = ("id", "word", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")  # of conllu
 _FIELD = re.compile(r"[^ \t]+")
 _MOST = 10_000  # columns; a line with more is no token
+_PREFIX = {"auto": "# ", None: "# "}  # of comments that are written
 _MORE, _FULL, _ODD = range(3)  # why a kernel stopped
 
 
@@ -54,8 +56,10 @@ class Conll(Format):
                      a comment if it has a different number of columns than the file;
                      a token if its label has occurred before; otherwise an error, because both are possible.
 
-    With ``comment="# "`` (or another prefix) it is a comment in a TAB file if it has no TAB, and in both kinds of file
-    at the beginning of a sequence. With ``comment=None`` there are no comments.
+    With ``comment="# "`` (or another prefix), a line with the prefix at the beginning of a sequence is a comment. After
+    a token, it is one in a TAB file if it has no TAB. In a blank file it is one if it has a different number of columns
+    or the prefix is longer than a hash. A comment after a token ends the sequence, as an empty line does: in some
+    files, only ``#doc`` lines separate sequences. With ``comment=None`` there are no comments.
 
     Parameters
     ----------
@@ -76,6 +80,7 @@ class Conll(Format):
 
     name = "conll"
     with_gold, streams = True, True
+    gap = "\n\n"
     suffixes: ClassVar[tuple[str, ...]] = (".conll", ".iob", ".iob2", ".bio", ".bioes")
     ids: ClassVar[bool] = False  # does each line begin with the number of its token?
 
@@ -122,21 +127,36 @@ class Conll(Format):
         """Yield blocks; a kernel reads sequences about which nothing is unusual, Python the others."""
         return _File(self, source).blocks(start, pace)
 
+    def boundaries(self, text: str, starts: Sequence[int], firsts: Sequence[int]) -> list[int]:
+        """Comments belong to the sequence below them."""
+        lines, ends = [text[a:b].strip(" \t\r\n") for a, b in pairwise(starts)], list[int]()
+        for first, following in pairwise([*firsts, len(lines)]):
+            end = next((k for k in range(first, following) if not lines[k]), -1)
+            if end < 0:  # the next one follows without an empty line
+                end = following
+                while end < len(lines) and lines[end - 1].startswith(
+                    str(_PREFIX.get(self.comment, self.comment)).strip()
+                ):
+                    end -= 1
+            while end < following and not lines[end]:
+                end += 1
+            ends.append(starts[end])
+        return [0, *ends[:-1], len(text)]
+
     # ---- writing ----------------------------------------------------------------------------------------------------
 
     def lines(self, example: Example) -> Iterable[str]:
         columns = [*example.columns.values()]
         if example.labels is not None:
             columns.append(cast(Sequence[str], example.labels))  # `write` has filled gaps
-        prefix = "# " if self.comment in ("auto", None) else str(self.comment)
+        prefix = str(_PREFIX.get(self.comment, self.comment))
         for line in example.comments:
             if not line.startswith(prefix) or "\n" in line or "\r" in line:
                 raise example.error("not a valid comment", got=shown(line, 80), wanted=f"one line, {prefix!r} first")
         between = " " if self.separator == "blanks" else "\t"
         rows = list(zip(*columns, strict=True))
         lines = list(map(between.join, rows))
-        if not _plain(rows, lines, between):
-            self._check_rows(example, rows, lines, prefix)
+        self._check_rows(example, rows, lines, prefix)
         return [*example.comments, *lines, ""]
 
     def encode_rows(self, block: Block, outcomes: Outcomes, n: int, _layout: Layout) -> bytes:
@@ -165,7 +185,7 @@ class Conll(Format):
             columns.append(block.gold)
         columns = [filled(column, self.missing, block.tokens) for column in columns]
         between, alone = " " if self.separator == "blanks" else "\t", self.separator == "auto"
-        prefix = "# " if self.comment in ("auto", None) else str(self.comment)
+        prefix = str(_PREFIX.get(self.comment, self.comment))
         pieces, at = list[bytes](), 0
         for stop in sorted({*blank, n}):
             parts = [*(parts_of(column, stop) for column in columns), label_parts(outcomes, stop)]
@@ -199,76 +219,6 @@ class Conll(Format):
                 )
 
 
-def _plain(rows: list[tuple[str, ...]], lines: list[str], between: str) -> bool:
-    """Check whether all cells are clearly valid, so that most sequences need no check cell by cell."""
-    text, n, width = "\n".join(lines), len(lines), len(rows[0]) if rows else 0
-    odd = any(mark in text for mark in ("\t" if between == " " else " ", "\r", "\0"))
-    counts = text.count("\n"), text.count(between)
-    return not odd and width > 1 and counts == (n - 1, n * (width - 1)) and all(map(all, rows))
-
-
-@dataclass(frozen=True, kw_only=True)
-class Conllu(Conll):
-    """Universal Dependencies, ten TAB columns; ranges (1-2) and empty nodes (1.1) are skipped.
-
-    The columns have names, and every line that begins with # is a comment.
-
-    Parameters
-    ----------
-    columns : list of str, optional
-        Names of the ten columns; ``"_"`` skips one. By default _, word, lemma, upos, xpos, feats, head, deprel,
-        deps, misc.
-    label : str, int or None, default "xpos"
-        Column with the labels: its name or its number; None if there is none.
-    comment : str or None, default "#"
-        Prefix of comments.
-    separator : {"auto", "tab", "blanks"}, default "tab"
-        What separates columns.
-    """
-
-    name = "conllu"
-    with_gold = False
-    suffixes: ClassVar[tuple[str, ...]] = (".conllu",)
-    ids: ClassVar[bool] = True
-
-    columns: Sequence[str] | None = ("_", *NAMES[1:])
-    label: str | int | None = "xpos"
-    comment: str | None = "#"
-    separator: Literal["auto", "tab", "blanks"] = "tab"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.columns is None or len(self.columns) != len(NAMES):
-            raise FileError("conllu: wrong columns", got=self.columns, wanted="ten names; '_' skips one")
-
-    @classmethod
-    def looks_like(cls, head: str) -> bool:
-        rows = [line.split("\t") for line in head.split("\n") if line.strip() and not line.startswith("#")]
-        return bool(rows) and all(len(row) == len(NAMES) and row[0][:1].isdecimal() for row in rows)
-
-    surely = looks_like
-
-    def lines(self, example: Example) -> Iterable[str]:
-        """Columns that the sequence does not have are "_"; the labels are in the column `label`."""
-        columns = dict(example.columns)
-        if "word" not in columns:
-            columns["word"] = columns.pop(next(iter(columns)))
-        if example.labels is not None:
-            if self.label not in NAMES[2:]:
-                raise FileError(
-                    "conllu: the column of the labels does not exist",
-                    got=repr(self.label),
-                    wanted=" or ".join(NAMES[2:]),
-                )
-            columns[str(self.label)] = example.known_labels
-        if unknown := [name for name in columns if name not in NAMES]:
-            raise example.error("conllu has no such column", got=", ".join(unknown), wanted=", ".join(NAMES))
-        n = len(example)
-        columns.setdefault("id", [str(k) for k in range(1, n + 1)])
-        whole = {name: columns.get(name) or ["_"] * n for name in NAMES}
-        return super().lines(Example(whole, None, {}, example.comments, example.where))
-
-
 class _File:
     """A file while it is read: how lines are split, the columns, and which one contains the labels.
 
@@ -282,6 +232,7 @@ class _File:
         # lines that may stand above a sequence begin with one of these
         self.odd = (self.prefix, DOCSTART) if format.docstart == "skip" else (self.prefix,)
         self.tab = None if format.separator == "auto" else format.separator == "tab"
+        self.ends = format.comment not in ("auto", None) and not format.ids  # does a comment end a sequence?
         self.width = len(format.columns or ())
         self.names: list[str] = []  # once the width is sure
         self.at = -1  # the column of the labels; -1: none
@@ -375,6 +326,11 @@ class _File:
             if self.behind and self._needs_labels and any(line.startswith(self.prefix) for line in lines):
                 self._catch_up()
             at, number = 0, window.line()
+            if self.ends and (stop := self.comment_between(lines)):
+                end = window.at
+                for _ in range(stop):
+                    end = window.data.index(b"\n", end) + 1
+                lines = window.decoded(end).replace("\r\n", "\n").split("\n")
             blank = [k for k, line in enumerate(lines) if not line or (line[0] in BLANK and not line.strip(BLANK))]
             for k in [*blank, len(lines)]:
                 if k > at:
@@ -391,6 +347,23 @@ class _File:
             self.builder.fail(error)
             self.comments.clear()
         window.at = end
+
+    def comment_between(self, lines: list[str]) -> int:
+        """Return the first line with a comment after a token, which ends the sequence; 0: there is none."""
+        tab, width, begun = self.tab, self.width, False
+        for k, line in enumerate(lines):
+            if not line.strip(BLANK) or (not begun and line.startswith(self.odd)):
+                continue
+            if not begun and tab is None:
+                tab = "\t" in line
+            if not begun and not self.names:
+                width = width or len(_cut(line, bool(tab)))
+            is_long = not "# ".startswith(self.prefix)
+            is_comment = "\t" not in line if tab else is_long or len(_cut(line, False)) != width
+            if begun and line.startswith(self.prefix) and is_comment:
+                return k
+            begun = True
+        return 0
 
     @property
     def _needs_labels(self) -> bool:
@@ -420,10 +393,8 @@ class _File:
         if lines[0].startswith(self.odd):
             k = self.peel(number, lines)
             number, lines = number + k, lines[k:]
-        columns = self.quick(lines) if self.names else None
-        if columns is None:
-            number, rows = self.rows(number, lines)
-            columns = list(map(list, zip(*rows, strict=True)))
+        number, rows = self.rows(number, lines)
+        columns = list(map(list, zip(*rows, strict=True)))
         if not columns:
             return None
         labels = columns[self.at] if self.at >= 0 else None
@@ -453,19 +424,6 @@ class _File:
             else:
                 self.source.leave_out(f"{DOCSTART} lines")
         return len(lines)
-
-    def quick(self, lines: list[str]) -> list[list[str]] | None:
-        """Return the columns of lines without special cases, as nearly all are; None if there might be one."""
-        if not self.tab and "\t" in "\n".join(lines):
-            return None
-        separator = "\t" if self.tab else " "
-        try:
-            columns = [*map(list, zip(*[line.split(separator) for line in lines], strict=True))]
-        except ValueError:
-            return None
-        if len(columns) != self.width or (not self.tab and any("" in column for column in columns)):
-            return None
-        return columns if not self.format.ids or all(map(str.isdecimal, columns[0])) else None
 
     def rows(self, number: int, lines: list[str]) -> tuple[int, list[list[str]]]:
         """Return the line of the first token, and the fields of each token."""
@@ -569,7 +527,7 @@ class _File:
         self.number = kept.index(0) if self.format.ids else -1
         comment, docstart = self.format.comment, self.format.docstart == "skip"
         prefix = "" if comment is None else self.prefix
-        self.kernel = ConllReader(self.tab, self.at, slots, prefix, comment != "auto", docstart)
+        self.kernel = ConllReader(self.tab, self.at, slots, prefix, comment != "auto", docstart, self.ends)
 
 
 def _widths(head: str) -> dict[int, int]:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from bridle.data import limits
 from bridle.data.base import Format, check_names, names_columns
 from bridle.data.examples import Example
-from bridle.data.source import Source, located
+from bridle.data.source import Source, TextSource, located
 from bridle.errors import Argument, FileError, shown
 
 _MARKS: dict[str, Any] = {
@@ -52,6 +52,7 @@ class Delimited(Format):
     """
 
     with_gold = True
+    gap = "\n\n"
 
     tokens: str = "word"
     label: str | None = "label"
@@ -133,6 +134,13 @@ class Delimited(Format):
             if row is None:
                 return
             yield rows.line_num, row
+
+    def boundaries(self, text: str, starts: Sequence[int], firsts: Sequence[int]) -> list[int]:
+        """The first row belongs to no sequence; a cell may have several lines."""
+        begins, end = dict[int, int](), 0
+        for last, _ in replace(self, encoding="utf-8")._rows(TextSource("", text)):
+            begins[last - 1], end = starts[end], last
+        return [*(begins[first] for first in firsts), len(text)]
 
     def _names(self, header: list[str]) -> list[str]:
         """The columns to read, that of the tokens first."""

@@ -161,7 +161,7 @@ class JsonLines(Keyed):
     """
 
     name = "jsonl"
-    streams = True
+    streams = contiguous = True
     suffixes = (".jsonl", ".ndjson")
 
     @classmethod

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from bridle.data import limits
 from bridle.data.examples import Example
 from bridle.data.jsonl import check_keys, json_kind, json_line
-from bridle.data.source import Source, located
+from bridle.data.source import Source, TextSource, located
 from bridle.data.standoff import Span, Standoff, list_in, span_in, text_in
 from bridle.errors import Argument, FileError, shown
 
@@ -72,16 +72,28 @@ class LabelStudio(Standoff):
     def read(self, source: Source) -> Iterator[Example]:
         for line, task in json_objects(source, self.encoding, _WANTED):
             with located(f"{source.name}:{line}") as where:
-                if "data" in task:
-                    data, results = task["data"], self._results(source, task)
-                else:
-                    data, results = task, self._brief(task)
-                if not isinstance(data, dict):
-                    raise FileError("the data of a task is not an object", got=shown(data), wanted='{"text": "..."}')
-                text = text_in(data, self.key)
-                spans = None if results is None else list(self._spans(source, results))
-                if example := self.example(source, where, text, spans, task.get("id")):
+                if example := self.sequence(source, where, task):
                     yield example
+
+    def sequence(self, source: Source, where: str, task: Mapping[str, Any]) -> Example | None:
+        """The sequence of a task; None if it has no tokens."""
+        if "data" in task:
+            data, results = task["data"], self._results(source, task)
+        else:
+            data, results = task, self._brief(task)
+        if not isinstance(data, dict):
+            raise FileError("the data of a task is not an object", got=shown(data), wanted='{"text": "..."}')
+        spans = None if results is None else list(self._spans(source, results))
+        return self.example(source, where, text_in(data, self.key), spans, task.get("id"))
+
+    def boundaries(self, text: str, starts: Sequence[int], firsts: Sequence[int]) -> list[int]:
+        """Tasks without labels, which are left out, belong to the sequence before them."""
+        source, begins, end = TextSource("", ""), list[int](), 0
+        while (at := text.find("{", end)) >= 0:
+            task, end = _DECODER.raw_decode(text, at)
+            if (example := self.sequence(source, "", task)) is not None and example.labels is not None:
+                begins.append(at)
+        return [*begins, end]
 
     def _results(self, source: Source, task: Mapping[str, Any]) -> list[Any] | None:
         """The results of the annotation or prediction of a task; None if it has neither."""

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import html
 import re
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import groupby, takewhile
 from typing import Literal, NamedTuple
 
 from bridle.data import limits
@@ -18,7 +19,7 @@ from bridle.data.base import Format
 from bridle.data.examples import Example
 from bridle.data.source import Source
 from bridle.data.tokenizer import TOKENS, Tokens, tokens_of
-from bridle.errors import Argument
+from bridle.errors import Argument, FileError
 
 NAME = r"[^\W\d][\w.:-]*+"
 ATTRIBUTES = r"""(?:\s++[\w.:-]++\s*+=\s*+(?:"[^"<>]*+"|'[^'<>]*+'))*+\s*+"""
@@ -87,6 +88,19 @@ class Markup(Format):
         if begun:
             self.wrong(source, begun, f"<{element}> without its end", got="the end of the file", wanted=f"</{element}>")
 
+    def element_boundaries(self, text: str, starts: Sequence[int], firsts: Sequence[int], element: str) -> list[int]:
+        """Return where the elements of sequences begin, and where the last one ends."""
+        begun, number, ends = -1, iter([*firsts, -1]), list[int]()
+        wanted, first = next(number), 0
+        for match in re.finditer(rf"<(/?){re.escape(element)}{ATTRIBUTES}>[^\S\n]*+\n?", text):
+            if not match[1]:
+                begun = match.start()
+            elif begun >= 0 and bisect_right(starts, begun) - 1 == wanted:
+                first = first if ends else begun
+                ends.append(match.end())
+                wanted = next(number)
+        return [first - len(text[:first]) + len(text[:first].rstrip(" \t")), *ends]
+
     def stray(self, source: Source, line: int, text: str, element: str) -> None:
         """Check that there are only tags between sequences, such as the root element."""
         if text and (rest := TAG.sub("", ASIDE.sub("", text)).strip()):
@@ -107,6 +121,18 @@ def sequence_element(head: str) -> str | None:
     """The name of the element of a sequence, if a file begins like XML with one element per sequence."""
     match = _FIRST.match(head)
     return match[1] if match and f"</{match[1]}>" in head else None
+
+
+def has_segments(head: str) -> bool:
+    """Check whether the first line of a file has elements of several names, with others in them or not."""
+    names, path = set[str](), list[str]()
+    for tag in TAG.finditer(head.lstrip().partition("\n")[0]):
+        if not tag["end"]:
+            path.append(tag["name"])
+        elif path and tag["name"] == path[-1]:
+            path.pop()
+            names |= set() if path else {tag["name"]}
+    return len(names) > 1 and not path
 
 
 def check_tags(example: Example, labels: Iterable[str]) -> None:
@@ -154,6 +180,9 @@ class Tagged(Markup):
         punctuation, where each mark is a token; like the references that ship with Bridle; or into characters.
     outside : str, optional
         Label of text outside tags; None drops it and counts its characters.
+    depth : {"outer", "inner", "path", None}, default None
+        Which tags label text within several tags: the outermost one, the innermost one, or all of them, as in
+        ``venue/journal``, which is written as tags within each other again. None: such text is an error.
     sequence : str, default "sequence"
         Element of a sequence, in XML.
     on_error : {"raise", "skip"}, default "raise"
@@ -166,21 +195,23 @@ class Tagged(Markup):
 
     tokens: Tokens = "blanks"
     outside: str | None = None
+    depth: Literal["outer", "inner", "path"] | None = None
     sequence: str = "sequence"
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.check(tokens=TOKENS)
+        self.check(tokens=TOKENS, depth=("outer", "inner", "path", None))
 
     @classmethod
     def looks_like(cls, head: str) -> bool:
         segment = re.match(r"\s*<([^\W\d][\w-]*)>[^<]*</\1>", head)
-        return head.lstrip().startswith(NEW) or bool(segment) or sequence_element(head) == "sequence"
+        known = head.lstrip().startswith(NEW) or (cls().is_xml(head) and "<sequence" in head)
+        return known or bool(segment) or has_segments(head)
 
     def read(self, source: Source) -> Iterator[Example]:
         for record in self.records(source):
             words, labels = list[str](), list[str]()
-            for label, text in self.pieces(source, record.text):
+            for label, text in self.pieces(source, record):
                 tokens = tokens_of(unescaped(text), self.tokens)
                 words += tokens
                 labels += [label] * len(tokens)
@@ -188,6 +219,11 @@ class Tagged(Markup):
                 yield Example({"word": words}, labels, where=f"{source.name}:{record.line}")
             else:
                 self.wrong(source, record.line, "no tagged text", got=repr(record.text[:60]), wanted="<tag> ... </tag>")
+
+    def is_xml(self, head: str) -> bool:
+        """Check whether a file that begins like this has elements of sequences."""
+        first = rf"\s*+(?:{ASIDE.pattern}\s*+)*+(?:<{NAME}{ATTRIBUTES}>\s*+)?<{re.escape(self.sequence)}{ATTRIBUTES}>"
+        return head.startswith("<?xml") or re.match(first, head) is not None
 
     def records(self, source: Source) -> Iterator[Record]:
         """The text of each sequence."""
@@ -206,51 +242,78 @@ class Tagged(Markup):
                     parts.append(text)
             if parts:
                 yield Record(begun, "\n".join(parts))
-        elif start.startswith("<?xml") or sequence_element(start) == self.sequence:
+        elif self.is_xml(start):
             yield from self.elements(source, self.sequence)
         else:
             yield from (Record(line, text) for line, text in source.lines(self.encoding) if text.strip())
 
-    def pieces(self, source: Source, text: str) -> Iterator[tuple[str, str]]:
+    def pieces(self, source: Source, record: Record) -> Iterator[tuple[str, str]]:
         """Label and text of each segment. A tag ends at the next end tag of its name; without one, it is left out."""
-        last = {tag["name"]: tag.start() for tag in TAG.finditer(text) if tag["end"]}
-        at, label, alone = 0, "", 0  # label: of the tag that is open; alone: tags without a partner
-        for tag in TAG.finditer(text):
-            (end, name), (start, after) = tag.group("end", "name"), tag.span()
-            if label and name == label and end:
-                yield label, TAG.sub(" ", text[at:start])
-                label = ""
-            elif label:
-                continue
+        text, tags, ends = record.text, list(TAG.finditer(record.text)), dict[str, int]()
+        partner = [len(tags)] * len(tags)  # the number of the next end tag of the same name
+        for k in range(len(tags) - 1, -1, -1):
+            partner[k] = ends.get(tags[k]["name"], len(tags))
+            if tags[k]["end"]:
+                ends[tags[k]["name"]] = k
+        at, path, closing, alone = 0, list[str](), [len(tags)], 0  # closing: the numbers of the end tags of a path
+        for k, tag in enumerate(tags):
+            yield from self._labelled(source, path, text[at : tag.start()])
+            if k == closing[-1]:
+                path.pop()
+                closing.pop()
+            elif not tag["end"] and partner[k] < closing[-1]:
+                if path and self.depth is None:
+                    raise self._nested(source, record.line + text.count("\n", 0, tag.start()), path[-1], tag["name"])
+                path.append(tag["name"])
+                closing.append(partner[k])
             else:
-                if at < start:
-                    yield from self.between(source, text[at:start])
-                if not end and last.get(name, -1) > start:
-                    label = name
-                else:
-                    alone += 1
-            at = after
+                alone += 1
+            at = tag.end()
         source.leave_out("tags without a partner", alone)
-        yield from self.between(source, text[at:])
+        yield from self._labelled(source, path, text[at:])
 
-    def between(self, source: Source, text: str) -> Iterator[tuple[str, str]]:
-        """Text outside tags."""
-        if self.outside is not None:
+    def _labelled(self, source: Source, path: list[str], text: str) -> Iterator[tuple[str, str]]:
+        """The label of text within some tags, the outermost first."""
+        if path:
+            yield "/".join(path) if self.depth == "path" else path[-1 if self.depth == "inner" else 0], text
+        elif self.outside is not None:
             yield self.outside, text
         else:
             source.leave_out("characters outside tags", len("".join(text.split())))
 
+    def _nested(self, source: Source, line: int, outer: str, inner: str) -> FileError:
+        """Make the error for tags within each other."""
+        return source.error(
+            line,
+            "a tag is within another one",
+            got=f"<{inner}> in <{outer}>",
+            wanted="{argument}, depth=inner or depth=outer",
+            cause=f"They label such text {outer + '/' + inner!r}, {inner!r} and {outer!r}.",
+            argument=Argument("depth", "path"),
+        )
+
+    def boundaries(self, text: str, starts: Sequence[int], firsts: Sequence[int]) -> list[int]:
+        """A line, an element, or the lines from <NEWREFERENCE> on."""
+        start = text.lstrip()
+        if start.startswith(NEW):
+            begins = [text.rfind(NEW, 0, starts[first]) for first in firsts]
+            return [0, *begins[1:], len(text)]
+        if self.is_xml(start):
+            return self.element_boundaries(text, starts, firsts, self.sequence)
+        return [0, *(starts[first] for first in firsts[1:]), len(text)]
+
     def lines(self, example: Example) -> Iterable[str]:
         check_tokens(example, str.split)
-        parts = list[str]()
+        parts, path = list[str](), list[str]()
         for label, words in runs_of(example, self.outside):
-            text = escaped(" ".join(words))
-            if label == self.outside or example.labels is None:
-                parts.append(text)
-            else:
-                check_tags(example, [label])
-                parts.append(f"<{label}> {text} </{label}>")
-        yield " ".join(parts)
+            is_outside = label == self.outside or example.labels is None
+            names = [] if is_outside else label.split("/") if self.depth == "path" else [label]
+            check_tags(example, names)
+            same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(path, names, strict=False)))
+            parts += [f"</{name}>" for name in reversed(path[same:])] + [f"<{name}>" for name in names[same:]]
+            parts.append(escaped(" ".join(words)))
+            path = names
+        yield " ".join([*parts, *(f"</{name}>" for name in reversed(path))])
 
 
 _TOKEN = re.compile(rf"\s*+<({NAME}){ATTRIBUTES}>([^<]*+)</\1\s*+>([^<]*+)")
@@ -292,10 +355,10 @@ class Parserator(Markup):
 
     @classmethod
     def looks_like(cls, head: str) -> bool:
-        return sequence_element(head) not in (None, "sequence")
+        return sequence_element(head) not in (None, "sequence") and not has_segments(head)
 
     def read(self, source: Source) -> Iterator[Example]:
-        element = self.sequence or sequence_element(source.opening(self.encoding)) or "AddressString"
+        element = self._element(source.opening(self.encoding))
         for line, text in self.elements(source, element):
             words, labels, at = list[str](), list[str](), 0
             while token := _TOKEN.match(text, at):
@@ -319,6 +382,13 @@ class Parserator(Markup):
                 )
             else:
                 yield Example({"word": words}, labels, where=f"{source.name}:{line}")
+
+    def boundaries(self, text: str, starts: Sequence[int], firsts: Sequence[int]) -> list[int]:
+        """The element of each sequence."""
+        return self.element_boundaries(text, starts, firsts, self._element(text))
+
+    def _element(self, head: str) -> str:
+        return self.sequence or sequence_element(head) or "AddressString"
 
     def text(self, examples: Iterable[Example]) -> Iterator[str]:
         yield f"<{self.collection}>"

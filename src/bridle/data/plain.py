@@ -75,7 +75,7 @@ class Segmented(Format):
     """
 
     name = "segmented"
-    streams = True
+    streams = contiguous = True
     gaps = "never"
 
     scheme: Literal["BMES", "BI", "IB"] | None = "BMES"
@@ -128,7 +128,7 @@ class Slashed(Format):
     """
 
     name = "slashed"
-    streams = True
+    streams = contiguous = True
 
     separator: str = "/"
     label: Literal["tag"] | None = "tag"
@@ -208,7 +208,8 @@ class Segments(Format):
     """
 
     name = "segments"
-    streams = True
+    streams = contiguous = True
+    gap = "\n\n"
     gaps = "never"
     cuts = True
 

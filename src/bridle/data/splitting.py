@@ -1,4 +1,4 @@
-"""Split sequences at random into parts: training, development, test; and copy the lines of each one unchanged.
+"""Split sequences at random into parts: training, development, test; and copy the text of each one unchanged.
 
 Sequences that belong together (a document, a file, equal tokens) are one *unit* and stay in one part. Units are placed
 one by one, those with the rarest labels first, each into the part that needs its label most and has space:
@@ -9,14 +9,18 @@ one by one, those with the rarest labels first, each into the part that needs it
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from typing import Any, Literal
+from contextlib import closing
+from itertools import accumulate, pairwise
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from bridle.arrays import is_integer
-from bridle.data.conll import BLANK, DOCSTART
+from bridle.data.base import Format
+from bridle.data.conll import DOCSTART
 from bridle.data.examples import Example
 from bridle.data.source import Source
 from bridle.errors import FileError, shown
@@ -203,42 +207,45 @@ def _placed(
     return part
 
 
-BLOCKS = ("conll", "conllu")
-LINES = ("jsonl", "spans", "doccano", "segmented", "slashed")
 _DOCUMENTS = (DOCSTART, "# newdoc")  # lines that stand above the first sequence of a document
 
 
-def lines_of(path: str, format: str, options: Mapping[str, Any], examples: Sequence[Example]) -> list[list[str]] | None:
-    """The lines of each sequence of a file; None if the format does not separate sequences by lines.
+class Pieces(NamedTuple):
+    """The text of a file, as it is: the text before all sequences, that of each, and the text after them."""
 
-    examples: all sequences of the file, in order. Line ends are removed.
+    head: str
+    pieces: list[str]
+    foot: str
+
+    def text(self, chosen: Iterable[int]) -> str:
+        """Return the text of a file with some of the sequences."""
+        pieces = [self.pieces[b] for b in chosen]
+        if self.head.rstrip().endswith("["):  # a list of JSON objects
+            pieces = [",\n".join(piece.strip().removesuffix(",").rstrip() for piece in pieces)]
+        return "".join([self.head, *pieces, self.foot])
+
+
+def pieces_of(path: str, format: Format, examples: Sequence[Example]) -> Pieces | None:
+    """Cut a file into the text of each sequence; None if the format does not allow that.
+
+    examples: all sequences of the file, in order.
     """
-    if format not in (*BLOCKS, *LINES):
+    lines = [example.where.rpartition(":")[2] for example in examples]
+    if not all(map(str.isdecimal, lines)):
         return None
-    source = Source(path)
-    try:
-        lines = [line for _, line in source.lines(str(options.get("encoding", "utf-8")))]
-    finally:
-        source.close()
-    firsts = [int(example.where.rpartition(":")[2]) - 1 for example in examples]
-    if format in LINES:
-        return [[lines[first]] for first in firsts]
-    blocks, begin = list[list[str]](), 0
-    for first in firsts:
-        end = first
-        while end < len(lines) and lines[end].strip(BLANK):
-            end += 1
-        while not lines[begin].strip(BLANK):
-            begin += 1
-        blocks.append([*lines[begin:end], ""])
-        begin = end
-    return blocks
+    with closing(Source(path)) as source:
+        text = b"".join(source.blocks()).decode(format.encoding).removeprefix("\ufeff")
+    new_line = "\r\n" if "\r\n" in text[:10_000] else "\n"
+    while text and not text.replace("\r\n", "\n").endswith(format.gap):
+        text += new_line
+    starts = [0, *(match.end() for match in re.finditer("\n", text))]
+    bounds = format.boundaries(text, starts, [int(line) - 1 for line in lines])
+    if bounds is None or len(bounds) != len(examples) + 1:
+        return None
+    return Pieces(text[: bounds[0]], [text[a:b] for a, b in pairwise(bounds)], text[bounds[-1] :])
 
 
-def documents_of(lines: Sequence[Sequence[str]]) -> list[int]:
+def documents_of(pieces: Iterable[str]) -> list[int]:
     """The number of each sequence's document, from 0; -DOCSTART- or `# newdoc` begins a new one."""
-    numbers, number = list[int](), 0
-    for k, its in enumerate(lines):
-        number += k > 0 and any(line.startswith(_DOCUMENTS) for line in its)
-        numbers.append(number)
-    return numbers
+    begins = (k > 0 and any(x.startswith(_DOCUMENTS) for x in piece.split("\n")) for k, piece in enumerate(pieces))
+    return list(accumulate(map(int, begins)))

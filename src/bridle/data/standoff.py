@@ -296,7 +296,7 @@ class Spans(Standoff):
     """
 
     name = "spans"
-    streams = True
+    streams = contiguous = True
     shared: ClassVar[tuple[str, ...]] = (".jsonl", ".ndjson")
 
     @classmethod
@@ -347,7 +347,7 @@ class Doccano(Standoff):
     """
 
     name = "doccano"
-    streams = True
+    streams = contiguous = True
     shared: ClassVar[tuple[str, ...]] = (".jsonl", ".ndjson")
 
     @classmethod
