@@ -6,6 +6,7 @@
 #include <string>
 
 #include "search/compiled.h"
+#include "search/sums.h"
 #include "bytes.h"
 
 using namespace bridle;
@@ -229,16 +230,30 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     std::vector<int> hard;
     for (int k = 0; k < int(f.rules.rules.size()); ++k)
         if (f.rules.rules[k].mode == Mode::hard) hard.push_back(k);
-    const Sum under = log_sum(f.problem, 0, hard, feasible.data(), nullptr, -1, control);
-    const Sum whole = log_sum(f.problem, 0, {}, nullptr, nullptr, -1, control);
+    struct Total {
+        double log_z = 0, offset = 0, error = 0;
+    };
+    const auto sum = [&](std::vector<int> rules, double* marginals) {
+        Total total;
+        const int64_t first = 0;
+        const SumOutputs out{.log_z = &total.log_z,
+                             .offset = &total.offset,
+                             .error = &total.error,
+                             .marginals = {.f64 = marginals},
+                             .edges = {},
+                             .steps = {}};
+        sum_up(f.problem, {&first, 1}, {.hard = std::move(rules), .soft = {}}, out, control);
+        return total;
+    };
+    const Total under = sum(hard, feasible.data()), whole = sum({}, nullptr);
     require((under.log_z == -kInf) == (log_hard == -kInf), "a sum over nothing, or not over nothing");
     if (log_hard > -kInf && under.error + whole.error < 1e-5)
         require(std::abs((under.log_z - whole.log_z) - (log_hard - log_all)) < 1e-4,
                 "another probability of the rules");
     for (int t = 0; t < f.n && log_hard > -kInf; ++t) {
-        double sum = 0;
-        for (int y = 0; y < f.m; ++y) sum += feasible[size_t(t) * f.m + y];
-        require(std::abs(sum - 1) < 1e-6, "probabilities of a position do not sum to 1");
+        double all_labels = 0;
+        for (int y = 0; y < f.m; ++y) all_labels += feasible[size_t(t) * f.m + y];
+        require(std::abs(all_labels - 1) < 1e-6, "probabilities of a position do not sum to 1");
     }
     return 0;
 }

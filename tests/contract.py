@@ -17,6 +17,8 @@ from typing import Any
 import numpy as np
 
 import bridle
+from bridle.decoding.marginals import Wanted, sum_up
+from bridle.decoding.problem import Problem
 from bridle.engines import Engine, Search, engine_named
 from bridle.labels import Labels
 from bridle.lattice import Lattice
@@ -269,23 +271,54 @@ def examine_k_best(labels, rules, lattice, given, oracle, rng):  # type: ignore[
 
 
 def examine_sums(labels, rules, lattice, given, oracle):  # type: ignore[no-untyped-def]
-    """Marginals and probabilities are sums over all labellings."""
-    decoder = bridle.Decoder(labels, rules)
-    weights = {path: math.exp(score) for path, score, _, _ in oracle.rows}
-    fine = {path: weights[path] for path, _, _, ok in oracle.rows if ok}
-    table, obeyed = np.zeros((len(lattice), len(labels))), sum(fine.values())
-    for path, weight in fine.items():
-        for t, y in enumerate(path):
-            table[t, y] += weight / obeyed
-    if not np.allclose(decoder.marginals(lattice, given), table, atol=1e-9):
-        yield f"marginals differ; {[str(r) for r in rules]}"
-    whole, probability = sum(weights.values()), decoder.probability(lattice, given)
-    if not close(probability.all, obeyed / whole):
-        yield f"P(all) = {probability.all}, wanted {obeyed / whole}; {[str(r) for r in rules]}"
-    for k, (rule, p) in enumerate(probability.each):
-        held = sum(w for path, w in weights.items() if oracle.broken[path][k] == 0)
-        if not close(p, held / whole):
-            yield f"P({rule}) = {p}, wanted {held / whole}"
+    """Everything that is summed up is a sum over all labellings."""
+    decoder, n, m = bridle.Decoder(labels, rules), len(lattice), len(labels)
+    about = f"; {[str(r) for r in rules]}"
+    for soft in ("ignore", "factor"):
+        weights = {path: math.exp(score - (cost if soft == "factor" else 0)) for path, score, cost, _ in oracle.rows}
+        fine = {path: weights[path] for path, _, _, ok in oracle.rows if ok}
+        z = sum(fine.values())
+        table, edges, counts = np.zeros((n, m)), np.zeros((max(n - 1, 0), m, m)), np.zeros(len(rules))
+        for path, weight in fine.items():
+            table[np.arange(n), path] += weight / z
+            for t in range(n - 1):
+                edges[t, path[t], path[t + 1]] += weight / z
+            for k, rule in enumerate(rules):
+                if isinstance(rule, Soft) and soft == "factor":
+                    broken = oracle.broken[path][k]
+                    counts[k] += weight / z * (broken if rule.per == "violation" else broken > 0)
+        if not np.allclose(decoder.marginals(lattice, given, soft=soft), table, atol=1e-9):
+            yield f"marginals differ{about}"
+        factors = [k for k, rule in enumerate(rules) if isinstance(rule, Soft)] if soft == "factor" else []
+        hard = [k for k, rule in enumerate(rules) if not isinstance(rule, Soft)]
+        what = {"marginals": True, "edges": True, "counts": True, "entropy": True, "samples": 2}
+        sums = sum_up(decoder, [lattice] * 3, [given] * 3, Wanted(hard, factors, **what))
+        entropy = -sum(w / z * math.log(w / z) for w in fine.values())
+        if not np.allclose(sums.log_partition, math.log(z), rtol=1e-12, atol=1e-9):
+            yield f"log Z {sums.log_partition}, wanted {math.log(z)}, soft={soft}{about}"
+        if not np.allclose(sums.marginals, np.concatenate([table] * 3), atol=1e-9):
+            yield f"marginals of a batch differ, soft={soft}{about}"
+        if not np.allclose(sums.edges, edges.sum(axis=0), atol=1e-9):
+            yield f"bigrams differ, soft={soft}{about}"
+        if not np.allclose(sums.counts, counts, atol=1e-9):
+            yield f"violations {sums.counts[0]}, wanted {counts}{about}"
+        if not np.allclose(sums.entropy, entropy, atol=1e-9):
+            yield f"entropy {sums.entropy}, wanted {entropy}, soft={soft}{about}"
+        drawn = [tuple(path) for path in sums.samples.reshape(-1, n).tolist()] if n else []
+        if any(path not in fine for path in drawn):
+            yield f"samples {drawn} break a rule, soft={soft}{about}"
+        whole, probability = sum(weights.values()), decoder.probability(lattice, given, soft=soft)
+        if not close(probability.all, z / whole):
+            yield f"P(all) = {probability.all}, wanted {z / whole}, soft={soft}{about}"
+        for k, (rule, p) in enumerate(probability.each):
+            held = sum(w for path, w in weights.items() if oracle.broken[path][k] == 0)
+            if not close(p, held / whole):
+                yield f"P({rule}) = {p}, wanted {held / whole}, soft={soft}{about}"
+    steps = np.zeros((n, m, m))
+    problem = Problem.of_one(decoder.compiled, lattice, given)
+    problem.native().sums(hard, factors, np.zeros(1, np.int64), -1.0, problem.stop, steps=steps)
+    if n and not np.allclose(steps[1:], edges, atol=1e-9):
+        yield f"bigrams of positions differ{about}"
 
 
 def examine_limits(labels, rules, lattice, given, oracle, rng):  # type: ignore[no-untyped-def]

@@ -91,14 +91,6 @@ nb::tuple decode_one(PyCompiled& compiled, int engine, nb::object unary, nb::obj
                           answer.seconds);
 }
 
-// Sequences by number.
-std::vector<int64_t> numbers_of(const PyProblem& self, In<int64_t> rows) {
-    std::vector<int64_t> out(rows.data(), rows.data() + rows.size());
-    const auto beyond = [&](int64_t b) { return b < 0 || b >= self.problem.B; };
-    if (std::any_of(out.begin(), out.end(), beyond)) throw nb::value_error("there is no such sequence");
-    return out;
-}
-
 // The k best labellings of each of these sequences, best first: (path, score, status, bound, violations) each. None at all: there is
 // none; a single one with the status nothing_found: a limit came first.
 nb::list k_best_all(const PyProblem& self, int k, In<int64_t> rows, const Stop* stop) {
@@ -124,78 +116,6 @@ nb::list k_best_all(const PyProblem& self, int k, In<int64_t> rows, const Stop* 
         out.append(std::move(best));
     }
     return out;
-}
-
-// seconds: what is left of a call that asks several times; negative: no limit. marginals (n, m) or None.
-nb::tuple log_sum_of(const PyProblem& self, int64_t b, const std::vector<int>& rules, nb::object marginals,
-                     double seconds, const Stop* stop) {
-    if (self.late) return nb::make_tuple(std::numeric_limits<double>::quiet_NaN(), 0.0);
-    double* into = marginals.is_none() ? nullptr : nb::cast<Out<double>>(marginals).data();
-    const Sum sum = freely(
-        stop, seconds,
-        [&](Control& c) { return log_sum(self.problem, b, rules, into, nullptr, self.options().max_states, c); },
-        self.compiled->memory());
-    return nb::make_tuple(sum.log_z, sum.error);
-}
-
-// Probabilities of labellings of these sequences, given that these rules hold; ids (N). tokens (N) or None: that of label ids[t]
-// at each token, NaN where a sum is none. first, end (S), counted over all tokens: segments, whose log_p (S) and what rounding
-// can have done to it (error, S) are filled in; kind, begins, ends (m): of the labels. Returns (log_z, error) of each
-// sequence. seconds: for each; negative: no limit.
-nb::tuple probabilities(const PyProblem& self, const std::vector<int>& rules, In<int32_t> ids, In<int64_t> rows,
-                        double seconds, const Stop* stop, nb::object tokens, In<int32_t> first, In<int32_t> end,
-                        In<int32_t> kind, In<uint8_t> begins, In<uint8_t> ends, Out<double> log_p,
-                        Out<double> rounding) {
-    const Problem& p = self.problem;
-    const std::vector<int64_t> numbers = numbers_of(self, rows);
-    const auto N = size_t(p.N), m = size_t(p.m), S = first.size();
-    double* const chances = tokens.is_none() ? nullptr : nb::cast<Out<double>>(tokens).data();
-    if (ids.size() != N || (chances && nb::cast<Out<double>>(tokens).size() != N))
-        throw nb::value_error("ids and tokens: a number per token");
-    if (kind.size() != m || begins.size() != m || ends.size() != m) throw nb::value_error("kinds: a number per label");
-    if (end.size() != S || log_p.size() != S || rounding.size() != S) throw nb::value_error("a number per segment");
-    const auto beyond = [&](int32_t y) { return y < 0 || y >= p.m; };
-    for (const int64_t b : numbers)
-        if (std::any_of(ids.data() + p.offsets[b], ids.data() + p.offsets[b + 1], beyond))
-            throw nb::value_error("there is no such label");
-    for (size_t k = 0; k < S; ++k)
-        if (first.data()[k] < (k ? end.data()[k - 1] : 0) || end.data()[k] <= first.data()[k] || end.data()[k] > p.N)
-            throw nb::value_error("segments overlap, or are beyond the tokens");
-    const LabelKinds kinds{{kind.data(), m}, {begins.data(), m}, {ends.data(), m}};
-    constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
-    std::vector<double> log_z(numbers.size()), error(numbers.size());
-    std::fill_n(log_p.data(), S, kUnknown);
-    freely(
-        stop, seconds,
-        [&](Control& c) {
-            std::vector<double> table;
-            std::vector<int32_t> a, e;  // segments of a sequence, counted from its first token
-            for (size_t r = 0; r < numbers.size(); ++r) {
-                const int64_t begin = p.offsets[numbers[r]], n = p.offsets[numbers[r] + 1] - begin;
-                const auto k = size_t(std::lower_bound(first.data(), first.data() + S, begin) - first.data());
-                a.clear(), e.clear();
-                for (size_t x = k; x < S && end.data()[x] <= begin + n; ++x) {
-                    a.push_back(int32_t(first.data()[x] - begin));
-                    e.push_back(int32_t(end.data()[x] - begin));
-                }
-                SegmentSums segments{&kinds, {ids.data() + begin, size_t(n)}, a,
-                                     e,      {log_p.data() + k, a.size()},    {rounding.data() + k, a.size()}};
-                Sum sum{kUnknown, 0};
-                if (!self.late) {
-                    if (chances) table.resize(std::max(table.size(), size_t(n) * m));
-                    sum = log_sum(p, numbers[r], rules, chances ? table.data() : nullptr,
-                                  a.empty() ? nullptr : &segments, self.options().max_states, c);
-                }
-                const bool known = std::isfinite(sum.log_z);
-                for (int64_t t = 0; chances && t < n; ++t)
-                    chances[begin + t] = known ? table[size_t(t) * m + ids.data()[begin + t]] : kUnknown;
-                if (!known) std::fill_n(log_p.data() + k, a.size(), kUnknown);
-                log_z[r] = sum.log_z, error[r] = sum.error;
-            }
-        },
-        self.compiled->memory());
-    const size_t count = numbers.size();
-    return nb::make_tuple(array_of(std::move(log_z), {count}), array_of(std::move(error), {count}));
 }
 
 void decode_spans(const PyProblem& self, In<int32_t> n, In<int32_t> spans, In<int32_t> label, bool lazy,
@@ -318,17 +238,16 @@ NB_MODULE(_native, module) {
                "stop"_a.none() = nb::none());
     module.def("best_intervals", &best_intervals, "start"_a, "end"_a, "score"_a, "nested"_a, "seconds"_a = -1.0,
                "stop"_a.none() = nb::none());
-    nb::class_<PyProblem>(module, "Problem")
+    nb::class_<PyProblem> problem(module, "Problem");
+    problem
         .def("__init__", &make_problem, "rules"_a, "bound"_a.none(), "unary"_a, "offsets"_a, "first"_a.none(),
              "heads"_a, "head_of"_a.none(), "stop"_a.none() = nb::none())
         .def("decode", &decode, "engine"_a, "stop"_a, "ids"_a, "score"_a, "bound"_a, "status"_a, "violations"_a,
              "counters"_a, "seconds"_a, "left"_a.none() = nb::none())
         .def("k_best_all", &k_best_all, "k"_a, "rows"_a, "stop"_a)
-        .def("log_sum", &log_sum_of, "sequence"_a, "rules"_a, "marginals"_a.none(), "seconds"_a, "stop"_a)
-        .def("probabilities", &probabilities, "rules"_a, "ids"_a, "rows"_a, "seconds"_a, "stop"_a, "tokens"_a.none(),
-             "first"_a, "end"_a, "kind"_a, "begins"_a, "ends"_a, "log_p"_a, "rounding"_a)
         .def("decode_spans", &decode_spans, "n"_a, "spans"_a, "label"_a, "lazy"_a, "stop"_a, "path"_a, "length"_a,
              "score"_a, "bound"_a, "status"_a, "violations"_a, "counters"_a, "extents"_a.none() = nb::none())
         .def("k_best_spans", &k_best_spans_of, "n"_a, "spans"_a, "label"_a, "sequence"_a, "k"_a,
              "stop"_a.none() = nb::none());
+    bind_sums(problem);
 }

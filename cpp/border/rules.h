@@ -146,6 +146,14 @@ struct PyProblem {
     }
 };
 
+// Sequences by number.
+inline std::vector<int64_t> numbers_of(const PyProblem& self, In<int64_t> rows) {
+    std::vector<int64_t> out(rows.data(), rows.data() + rows.size());
+    const auto beyond = [&](int64_t b) { return b < 0 || b >= self.problem.B; };
+    if (std::any_of(out.begin(), out.end(), beyond)) throw nb::value_error("there is no such sequence");
+    return out;
+}
+
 // The scores of a single sequence, and what became of it.
 struct SequenceScores {
     const float* unary32 = nullptr;  // (n, m), one of the two
@@ -165,6 +173,7 @@ SingleAnswer decode_single(PyCompiled& compiled, int engine, const SequenceScore
                            double limit, size_t n_counters, const Stop* stop,
                            std::span<int32_t> path);  // module.cpp
 
-void bind_rules(nb::module_& module);  // rules.cpp
+void bind_rules(nb::module_& module);            // rules.cpp
+void bind_sums(nb::class_<PyProblem>& problem);  // sums.cpp
 
 }  // namespace bridle

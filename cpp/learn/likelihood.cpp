@@ -23,11 +23,8 @@
 #include "search/control.h"
 #include "learn/learn.h"
 #include "learn/rows.h"
+#include "simd/flush.h"
 #include "simd/kernels.h"
-
-#if defined(__SSE2__) || defined(_M_X64)
-#include <xmmintrin.h>
-#endif
 
 namespace bridle {
 
@@ -75,20 +72,6 @@ double count_by_logs(const Real* u, const Steps& steps, int n, int m, int w, Rea
     }
     return log_z;
 }
-
-// Numbers below the smallest normal one are taken for 0 meanwhile: they take a hundred times as long, and mean nothing here.
-class FlushToZero {
-  public:
-#if defined(__SSE2__) || defined(_M_X64)
-    FlushToZero() : before_(_mm_getcsr()) { _mm_setcsr(before_ | 0x8040); }
-    ~FlushToZero() { _mm_setcsr(before_); }
-
-  private:
-    unsigned before_;
-#else
-    FlushToZero() {}
-#endif
-};
 
 inline bool all_known(const int32_t* y, int n) {
     return std::all_of(y, y + n, [](int32_t label) { return label >= 0; });

@@ -47,6 +47,7 @@ Problem problem_of(CompiledRules& rules, const BoundRules* bound) {
     Problem problem;
     problem.m = rules.tables.m;
     problem.tables = &rules.tables;
+    problem.graphs = &rules.graphs;
     problem.groups = &rules.groups;
     problem.searches = &rules.searches;
     problem.rules = rules.rules;

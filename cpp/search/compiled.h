@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "search/engines.h"
+#include "search/sums_graph.h"
 #include "text/phrases.h"
 
 namespace bridle {
@@ -66,6 +67,7 @@ struct DependentRules {
 
 struct CompiledRules {
     TableCache tables;  // transition, start and end scores with the masks of the rules
+    GraphCache graphs;
     GroupCache groups;
     SearchPool searches;
     Options options;

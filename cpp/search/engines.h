@@ -74,30 +74,4 @@ void run(const Problem& problem, Engine engine, const Options& options, Control&
 // The k best labellings of sequence b: fewer if there are fewer. Their violations are those of each rule.
 std::vector<Answer> k_best(const Problem& problem, int64_t b, int k, const Options& options, Control& control);
 
-struct Sum {
-    double log_z;  // +inf: too large; NaN: out of time
-    double error;  // how far rounding can have taken log_z, or the log of a marginal, from the truth
-};
-
-// Where segments begin: label j begins one after label i.
-struct LabelKinds {
-    std::span<const int32_t> kind;         // (m) of the segment type
-    std::span<const uint8_t> first, last;  // (m) labels that always begin or end a segment
-    bool begins(int i, int j) const { return kind[i] != kind[j] || first[j] || last[i]; }
-};
-
-// Segments of a labelling of one sequence, none of which overlap: tokens first .. end-1. Their probabilities are those of these
-// very labels as one segment.
-struct SegmentSums {
-    const LabelKinds* labels;
-    std::span<const int32_t> ids;         // (n)
-    std::span<const int32_t> first, end;  // (S) rising
-    std::span<double> log_p, error;       // (S) filled in
-};
-
-// log of the sum of exp(score) over the labellings that obey these rules, relative to the largest scores (sums.cpp);
-// marginals (n, m) or null; segments: may be null.
-Sum log_sum(const Problem& problem, int64_t b, const std::vector<int>& rules, double* marginals, SegmentSums* segments,
-            int64_t max_states, Control& control);
-
 }  // namespace bridle

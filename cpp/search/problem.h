@@ -69,6 +69,7 @@ struct RuleAgreement {
     const int32_t* group;            // (N)  of each token, from 0 in each sequence; -1: none
 };
 
+class GraphCache;
 class GroupCache;
 class SearchPool;
 
@@ -84,6 +85,7 @@ struct Problem {
     const uint64_t* allowed = nullptr;  // (N, words) bit y: label y is allowed; null: all are
     int words = 0;
     const uint8_t* tied = nullptr;   // (N) has this token the type of the one before? null: never asked
+    GraphCache* graphs = nullptr;    // of sums, of a decoder; null: there is none
     GroupCache* groups = nullptr;    // of the automata of a decoder; null: there is none
     SearchPool* searches = nullptr;  // of a decoder; null: there is none
     TableCache* tables = nullptr;    // has the transition masks

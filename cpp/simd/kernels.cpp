@@ -29,6 +29,7 @@ BRIDLE_INLINE bool with_count(int count, const Run& run) {
 #include "simd/sums.inl"
 
 #include "simd/forward_backward.inl"
+#include "simd/lanes.inl"
 #include "simd/max_plus.inl"
 #include "simd/viterbi.inl"
 
@@ -55,6 +56,7 @@ const Kernels table{
     add_rows,
     kSumKernels<double>,
     kSumKernels<float>,
+    kLaneKernels,
     product<double, double>,
     combine,
     gradient_of,

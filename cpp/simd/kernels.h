@@ -93,6 +93,47 @@ struct SumKernels {
     void (*backward_step)(const Real* M, const Real* v, const Real* a, int m, int w, Real* b, Real* sum);
 };
 
+// Sums over labels x states of many sequences at once, one per lane (lanes.inl; search/sums.h has the equations). Cells are vectors of
+// `lanes` doubles. A program is a list of runs: each takes a row of up to kMostRun columns of a table, and adds
+//   out[target[k].cell] += price[target[k].price] * mask * sum over terms of x[term.cell] * table[term.at + k]
+
+constexpr int kMostRun = 12, kMostTileRows = 3, kMostTileColumns = 4;
+
+struct LaneTerm {
+    uint32_t cell, at;
+};
+struct LaneTarget {
+    int32_t cell, price;  // cell: -1: none
+};
+struct LaneRun {
+    uint32_t target, count, begin, end;  // its first target, how many there are, and its terms
+};
+// sum[(i + k) m + j + l] += x[cell + k] * y[column + l] for k < rows, l < columns
+struct LaneTile {
+    uint32_t cell, column, i, j;
+    uint8_t rows, columns;
+};
+
+struct LaneKernels {
+    int lanes;
+    // mask (lanes) or null: all are 1
+    void (*multiply)(const LaneRun* runs, size_t n_runs, const LaneTerm* terms, const LaneTarget* targets,
+                     const double* price, const double* table, const double* x, const double* mask, double* out);
+    // out[k] += price * mask * x[target], for those k that have a target
+    void (*gather)(const LaneTarget* targets, size_t count, const double* price, const double* mask, const double* x,
+                   double* out);
+    // The tiles of `count` positions, which are so many cells apart in x and y; table (m, m) is what `multiply` has.
+    void (*add_outer)(const LaneTile* tiles, size_t n_tiles, const double* x, size_t x_step, const double* y,
+                      size_t y_step, int count, int m, const double* table, double* sum);
+    // u (m) := exp(u - top), top (1): the largest, or 0 if there is none
+    void (*lift)(double* u, int m, double* top);
+    // a[v] *= u[label[v]];  total (1): the sum
+    void (*scale)(double* a, const double* u, const int32_t* label, int nodes, double* total);
+    // p[label[v]] += a[v] b[v];  most (1): the largest b so far;  b[v] *= u[label[v]]
+    void (*weigh)(const double* a, double* b, const double* u, const int32_t* label, int nodes, double* p,
+                  double* most);
+};
+
 // Steps and changes of the gradient that L-BFGS remembers, in single or in double precision.
 template <class History>
 struct HistoryKernels {
@@ -159,6 +200,9 @@ struct Kernels {
     // ---- training (sums.inl, forward_backward.inl) --------------------------------------------------------------------
     SumKernels<double> in_double;
     SumKernels<float> in_single;
+
+    // ---- many sequences at once (lanes.inl) ---------------------------------------------------------------------------
+    LaneKernels in_lanes;
 
     // ---- long vectors (long_vectors.inl) --------------------------------------------------------------------------------
     double (*product)(const double* a, const double* b, int64_t count);

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -13,7 +13,6 @@ import numpy.typing as npt
 from bridle import _native
 from bridle.arrays import is_integer
 from bridle.deadline import Deadline, check_stopped, current_stop, stopping
-from bridle.decoding.marginals import Probability, marginals, probability
 from bridle.decoding.problem import (
     FAILED,
     INFEASIBLE,
@@ -44,11 +43,12 @@ from bridle.decoding.result import (
     raise_first,
     status_of,
 )
+from bridle.decoding.summing import Summing
 from bridle.decoding.threads import in_threads, thread_count
 from bridle.engines import Engine, NativeEngine, plan_engine
 from bridle.errors import BridleError, EngineError
 from bridle.labels import Labels
-from bridle.lattice import Batch, Lattice, Scores
+from bridle.lattice import Batch, Lattice
 from bridle.rules.base import Rule
 from bridle.rules.compiled import Absorb, Givens
 from bridle.rules.equal import EqualPlace
@@ -73,7 +73,7 @@ class Kernel(NamedTuple):
     rules: _native.CompiledRules
 
 
-class Decoder:
+class Decoder(Summing):
     """Find the best labelling that obeys the rules.
 
     Parameters
@@ -404,68 +404,6 @@ class Decoder:
             if ranked[0][2] == NOTHING_FOUND:
                 raise nothing_found("search", ranked[0][3])
             return decodings_of(self, ranked)
-
-    # ---- probabilities and reasons --------------------------------------------------------------------------------
-
-    def marginals(self, lattice: Lattice, given: Given | None = None, *, stop: _native.Stop | None = None) -> Scores:
-        """Compute the probability of each label at each position, given that all hard rules hold.
-
-        The model is p(y) ~ exp(score(y)); soft rules are not part of it.
-
-        Parameters
-        ----------
-        lattice : Lattice
-        given : mapping, optional
-            As in `decode`.
-        stop : Stop, optional
-            As in `decode_batch`.
-
-        Returns
-        -------
-        array of float, shape (n, m)
-
-        Raises
-        ------
-        Infeasible
-            If no labelling obeys the hard rules.
-        LimitReached
-            If the time limit was reached.
-        EngineError
-            If the product of all automata is too large.
-        """
-        blame = partial(infeasible_on, self, lattice, given)
-        with stopping(stop):
-            return marginals(Problem.of_one(self.compiled, lattice, given), blame, self.limits.time_limit)
-
-    def probability(
-        self, lattice: Lattice, given: Given | None = None, *, stop: _native.Stop | None = None
-    ) -> Probability:
-        """Compute the probability, under the model, that all hard rules hold, and that of each rule alone.
-
-        Parameters
-        ----------
-        lattice : Lattice
-        given : mapping, optional
-            As in `decode`.
-        stop : Stop, optional
-            As in `decode_batch`.
-
-        Returns
-        -------
-        Probability
-
-        Raises
-        ------
-        Infeasible
-            If the scores leave no path.
-        LimitReached
-            If the time limit, which is for all sums together, was reached.
-        EngineError
-            If the product of all automata is too large.
-        """
-        blame = partial(infeasible_on, self, lattice, given)
-        with stopping(stop):
-            return probability(Problem.of_one(self.compiled, lattice, given), blame, self.limits.time_limit)
 
     def explain(self, lattice: Lattice, given: Given | None = None, *, stop: _native.Stop | None = None) -> Explanation:
         """Explain the labelling: which rules changed it, what each one cost, and the best labelling without it.

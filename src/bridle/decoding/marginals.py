@@ -1,9 +1,9 @@
-"""Probabilities under rules: sums over all labellings that obey them (cpp/search/sums.cpp).
+"""Sums over labellings under rules (cpp/search/sums.cpp): log-partitions, probabilities, samples, entropies.
 
     P(segment | rules) = Z(segment, rules) / Z(rules),    Z: the sum of exp(score) over labellings
 
 A labelling has the segment if its labels over the segment's tokens are the same, a segment begins there, and another
-one (or none) begins after it.
+one (or none) begins after it. With ``soft="factor"`` the score is less what soft rules cost.
 """
 
 from __future__ import annotations
@@ -11,28 +11,33 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from bridle import _native
+from bridle.arrays import is_integer
 from bridle.deadline import Deadline, stopping
-from bridle.decoding.problem import FOREVER, Problem
+from bridle.decoding.problem import FOREVER, Problem, bad_option, check_given, check_lattices, offsets_of, pieces
 from bridle.decoding.result import infeasible_on
+from bridle.decoding.threads import over_parts, thread_count
 from bridle.errors import BridleError, EngineError, Infeasible, LatticeError, LimitReached
 from bridle.labels import Segment
-from bridle.lattice import Lattice, Scores
+from bridle.lattice import Batch, Lattice, Lattices, Scores
 from bridle.rules.base import Rule, Soft
-from bridle.rules.compiled import Absorb
+from bridle.rules.compiled import Absorb, Givens
 
 if TYPE_CHECKING:
     from bridle.decoding.decoder import Decoder
 
 LARGEST_ERROR = 1e-5  # of the log of a probability
 LEAST_LOG = -745.0  # of a probability: exp of less is 0
+SEQUENCES = 64  # that a thread sums up at a time, at least
 Floats = npt.NDArray[np.float64]
 Tokens = npt.NDArray[np.int32]
+SoftSums = Literal["ignore", "factor"]  # soft rules are left out, or factors exp(-penalty)
 
 
 class _Sum(NamedTuple):
@@ -63,14 +68,23 @@ def hard_rules(problem: Problem) -> list[int]:
     return [k for k, rule in enumerate(problem.rules) if not isinstance(rule, Soft)]
 
 
-def marginals(problem: Problem, blame: Callable[[float | None], Infeasible], time_limit: float | None) -> Scores:
+def soft_rules(problem: Problem, soft: SoftSums = "factor") -> list[int]:
+    """Return the numbers of the soft rules, if they are factors."""
+    if soft not in ("ignore", "factor"):
+        raise bad_option("soft", soft, "'ignore' or 'factor'")
+    return [k for k, rule in enumerate(problem.rules) if isinstance(rule, Soft)] if soft == "factor" else []
+
+
+def marginals(
+    problem: Problem, blame: Callable[[float | None], Infeasible], time_limit: float | None, soft: SoftSums = "ignore"
+) -> Scores:
     """Compute (n, m) posteriors given that the hard rules hold.
 
     blame(seconds) makes the error if no labelling obeys them.
     """
     deadline = Deadline.after(time_limit)
     table = np.zeros((int(problem.offsets[-1]), len(problem.labels)))
-    total = _log_sum(problem, hard_rules(problem), deadline, into=table)
+    total = _log_sum(problem, hard_rules(problem), soft_rules(problem, soft), deadline, into=table)
     if total.log_z == -math.inf:
         raise blame(deadline.left)
     if total.error > LARGEST_ERROR:
@@ -78,32 +92,32 @@ def marginals(problem: Problem, blame: Callable[[float | None], Infeasible], tim
     return table
 
 
-def probability(problem: Problem, blame: Callable[[float | None], Infeasible], time_limit: float | None) -> Probability:
+def probability(
+    problem: Problem, blame: Callable[[float | None], Infeasible], time_limit: float | None, soft: SoftSums = "ignore"
+) -> Probability:
     """Compute P(all hard rules hold), and that of each rule alone; the time limit is for all sums together."""
-    deadline = Deadline.after(time_limit)
-    total = _log_sum(problem, [], deadline, absorb="nothing")
+    deadline, factors = Deadline.after(time_limit), soft_rules(problem, soft)
+    total = _log_sum(problem, [], factors, deadline, absorb="nothing")
     if total.log_z == -math.inf:
         raise blame(deadline.left)
-    sums = (_log_sum(problem, [k], deadline, absorb="nothing") for k in range(len(problem.rules)))
+    numbers = range(len(problem.rules))
+    sums = (_log_sum(problem, [k], [s for s in factors if s != k], deadline, absorb="nothing") for k in numbers)
     each = [(rule, _ratio(part, total)) for rule, part in zip(problem.rules, sums, strict=True)]
-    return Probability(_ratio(_log_sum(problem, hard_rules(problem), deadline), total), each)
+    return Probability(_ratio(_log_sum(problem, hard_rules(problem), factors, deadline), total), each)
 
 
 def log_probability(problem: Problem, ids: npt.NDArray[np.integer], time_limit: float | None) -> float:
     """Compute log p(labelling) given that the hard rules hold; -inf if it breaks one, or if none can hold."""
-    hard, lattice, at = hard_rules(problem), problem.lattices[0], np.arange(len(ids))
-    broken = (problem.rules[k].violations(ids.tolist(), problem.labels, problem.given(0)) for k in hard)
-    if lattice.score(ids) == -math.inf or any(broken):
-        return -math.inf
-    # As differences to the largest scores, as `_log_sum` has them: scores may be huge.
-    score = float((lattice.unary[at, ids] - lattice.unary.max(axis=1)).sum())
-    if lattice.pairwise is not None and len(ids) > 1:
-        pairwise = lattice.pairwise if lattice.pairwise.ndim == 3 else lattice.pairwise[None]
-        step = at[:-1] if len(pairwise) > 1 else 0
-        score += float((pairwise[step, ids[:-1], ids[1:]] - pairwise.max(axis=(1, 2))[step]).sum())
-    for edge, y in ((lattice.start, ids[:1]), (lattice.end, ids[-1:])):
-        score += 0.0 if edge is None else float(edge[y].sum())
-    total = _log_sum(problem, hard, Deadline.after(time_limit))
+    hard, deadline, row = hard_rules(problem), Deadline.after(time_limit), np.zeros(1, dtype=np.int64)
+    native, left = problem.native(), deadline.left
+    seconds = -1.0 if left is None else min(left, FOREVER)
+    y = np.ascontiguousarray(ids, np.int32)
+    score = float(np.asarray(native.score_paths(hard, [], row, y, seconds, problem.stop))[0])
+    if (failure := _sum_error(score, len(hard))) is not None:
+        raise failure
+    if score == -math.inf:
+        return score
+    total = _log_sum(problem, hard, [], deadline)
     if total.error > LARGEST_ERROR:
         raise _too_large(total.error)
     return min(0.0, score - total.log_z) if total.log_z > -math.inf else -math.inf
@@ -138,14 +152,22 @@ def probabilities(
     """
     hard, labels = hard_rules(problem), problem.labels
     first, end = segments or (np.zeros(0, np.int32), np.zeros(0, np.int32))
-    chances = np.full(len(ids), np.nan) if tokens else None
     log_p, rounding = np.full(len(first), np.nan), np.zeros(len(first))
     limit = -1.0 if seconds is None else min(seconds, FOREVER)
     kinds = np.array(labels.kinds, dtype=np.int32)
     flags = np.array(labels.first, dtype=np.uint8), np.array(labels.last, dtype=np.uint8)  # segments begin, end there
-    log_z, error = problem.native().probabilities(
-        hard, ids, rows, limit, problem.stop, chances, first, end, kinds, *flags, log_p, rounding
+    shape = problem.unary.shape
+    table = np.full(shape, np.nan) if tokens else None
+    log_z, _, error = problem.native().sums(
+        hard,
+        [],
+        rows,
+        limit,
+        problem.stop,
+        marginals=table,
+        segments=(ids, first, end, kinds, *flags, log_p, rounding) if len(first) else None,
     )
+    chances = None if table is None else table[problem.token_rows(), ids]
     errors: dict[int, BridleError] = {}
     for b, z, rounded in zip(rows.tolist(), log_z.tolist(), error.tolist(), strict=True):
         failure = _sum_error(z, len(hard)) or (_too_large(rounded) if rounded > LARGEST_ERROR else None)
@@ -195,18 +217,196 @@ def segment_probabilities(
     return [float(p) for p in result.segments]
 
 
+# ---- batches --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sums:
+    """Sums over the labellings of many sequences; None: not asked for."""
+
+    log_z: Floats  # (B,) relative to `offset`; -inf: no labelling obeys the hard rules
+    offset: Floats  # (B,) the same for every choice of rules
+    error: Floats  # (B,) of log_z, and of the log of every probability, by rounding
+    marginals: Scores | None = None  # (rows, m) in the rows of the scores
+    edges: Scores | None = None  # (B, m, m) expected number of label bigrams
+    counts: Floats | None = None  # (B, R) expected violations of soft rules
+    entropy: Floats | None = None  # (B,)
+    samples: Tokens | None = None  # (n, N)
+
+    @property
+    def log_partition(self) -> Floats:
+        """The logarithm of the sum of exp(score)."""
+        return self.log_z + self.offset
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Settings of a sum: over which labellings, and the figures that are wanted."""
+
+    hard: Sequence[int]
+    soft: Sequence[int] = ()
+    marginals: bool = False
+    edges: bool = False
+    counts: bool = False
+    entropy: bool = False
+    samples: int = 0
+    seed: int = 0
+    penalties: Floats | None = None  # (R,) instead of those of the rules
+    allowed: npt.NDArray[np.uint64] | None = None  # (N, words) bits of the labels that are allowed, too
+    absorb: Absorb = "masks"
+    dtype: npt.DTypeLike = np.float64
+
+
+def sum_up(
+    decoder: Decoder,
+    lattices: Lattices,
+    given: Givens,
+    wanted: Wanted,
+    threads: int = 1,
+    *,
+    stop: _native.Stop | None = None,
+) -> Sums:
+    """Sum up over the labellings of many sequences; raise the error of the first whose sum is not known."""
+    count, offsets, m = len(lattices), offsets_of(lattices), len(decoder.labels)
+    padded = isinstance(lattices, Batch) and lattices.first is not None
+    rows = len(lattices.unary) if isinstance(lattices, Batch) else int(offsets[-1])
+    R, limit = len(decoder.rules), decoder.limits.time_limit
+    seconds = -1.0 if limit is None else min(limit, FOREVER)
+    log_z, offset, error = np.zeros(count), np.zeros(count), np.zeros(count)
+    table = np.zeros((rows, m), wanted.dtype) if wanted.marginals else None
+    edges = np.zeros((count, m, m), wanted.dtype) if wanted.edges else None
+    counts = np.zeros((count, R)) if wanted.counts else None
+    entropy = np.zeros(count) if wanted.entropy else None
+    samples = np.zeros((wanted.samples, int(offsets[-1])), np.int32) if wanted.samples else None
+
+    def part(low: int, high: int, stop: _native.Stop) -> None:
+        scores = lattices.part(low, high) if isinstance(lattices, Batch) else lattices[low:high]
+        values = None if given is None else given[low:high]
+        for k, lattices_here, given_here, _, _ in pieces(scores, values, None, {}):
+            first, size = low + k, len(lattices_here)
+            here, begin, end = slice(first, first + size), int(offsets[first]), int(offsets[first + size])
+            problem = Problem(decoder.compiled, lattices_here, given_here, first=first, many=count > 1, stop=stop)
+            drawn = None if samples is None else np.zeros((wanted.samples, end - begin), np.int32)
+            log_z[here], offset[here], error[here] = problem.native(wanted.absorb).sums(
+                list(wanted.hard),
+                list(wanted.soft),
+                np.arange(size, dtype=np.int64),
+                seconds,
+                problem.stop,
+                penalties=wanted.penalties,
+                allowed=None if wanted.allowed is None else wanted.allowed[begin:end],
+                marginals=table if table is None or padded else table[begin:end],
+                edges=None if edges is None else edges[here],
+                counts=None if counts is None else counts[here],
+                entropy=None if entropy is None else entropy[here],
+                samples=drawn,
+                seed=wanted.seed,
+                number=first,
+            )
+            if samples is not None and drawn is not None:
+                samples[:, begin:end] = drawn
+
+    size = max(SEQUENCES, -(-count // max(1, 4 * threads)))
+    cuts = [*range(0, count, size), count] if threads > 1 or stop is not None else [0, count]
+    over_parts(part, [*pairwise(cuts)], threads, stop)
+    unknown = ~(log_z < math.inf) | (error > LARGEST_ERROR)
+    for b in np.flatnonzero(unknown)[:1].tolist():
+        failure = _sum_error(log_z[b], len(wanted.hard) + len(wanted.soft)) or _too_large(error[b])
+        failure.sequence = b if count > 1 else None
+        raise failure
+    return Sums(log_z, offset, error, table, edges, counts, entropy, samples)
+
+
+def sum_batch(
+    decoder: Decoder,
+    lattices: Lattices,
+    given: Givens,
+    threads: int,
+    soft: SoftSums,
+    stop: _native.Stop | None,
+    *,
+    blame: bool = False,
+    **what: Any,
+) -> tuple[Sums, npt.NDArray[np.int64]]:
+    """Check the arguments of a public call and sum up; with the offsets of the sequences.
+
+    blame: raise `Infeasible` for the first sequence that no labelling of obeys the rules, if the decoder says so.
+    """
+    lattices = check_lattices(lattices)
+    check_given(given, len(lattices))
+    problem = Problem(decoder.compiled, [])
+    wanted = Wanted(hard_rules(problem), soft_rules(problem, soft), **what)
+    with stopping(stop):
+        sums = sum_up(decoder, lattices, given, wanted, thread_count(threads), stop=stop)
+        if blame and decoder.on_infeasible == "raise":
+            for b in np.flatnonzero(np.isneginf(sums.log_z))[:1].tolist():
+                error = infeasible_on(decoder, lattices[b], None if given is None else given[b], None)
+                error.sequence = b if len(lattices) > 1 else None
+                raise error
+    return sums, offsets_of(lattices)
+
+
+def marginals_batch(
+    decoder: Decoder,
+    lattices: Lattices,
+    given: Givens,
+    threads: int,
+    soft: SoftSums,
+    stop: _native.Stop | None,
+) -> list[Scores]:
+    """Compute the posteriors of each sequence; NaN where no labelling obeys the rules."""
+    sums, offsets = sum_batch(decoder, lattices, given, threads, soft, stop, blame=True, marginals=True)
+    table = sums.marginals
+    assert table is not None
+    padded = isinstance(lattices, Batch) and lattices.first is not None
+    begin = lattices.first if padded else offsets[:-1]  # type: ignore[union-attr]
+    assert begin is not None
+    out = [table[low : low + n] for low, n in zip(begin.tolist(), np.diff(offsets).tolist(), strict=True)]
+    for b in np.flatnonzero(np.isneginf(sums.log_z)).tolist():
+        out[b][:] = np.nan
+    return out
+
+
+def samples(
+    decoder: Decoder,
+    lattices: Lattices,
+    n: int,
+    given: Givens,
+    seed: int,
+    threads: int,
+    soft: SoftSums,
+    stop: _native.Stop | None,
+) -> list[Tokens]:
+    """Draw labellings of each sequence, (n, tokens); none where no labelling obeys the rules."""
+    if not is_integer(n, 1, 2**31 - 1):
+        raise EngineError("`n` must be a positive integer", got=repr(n), wanted="1 or more")
+    if not is_integer(seed, 0, 2**63 - 1):
+        raise bad_option("seed", seed, "a non-negative integer")
+    what = {"samples": int(n), "seed": int(seed)}
+    sums, offsets = sum_batch(decoder, lattices, given, threads, soft, stop, blame=True, **what)
+    assert sums.samples is not None
+    drawn = [sums.samples[:, low:high] for low, high in pairwise(offsets.tolist())]
+    return [ids[:0] if z == -math.inf else ids for ids, z in zip(drawn, sums.log_z.tolist(), strict=True)]
+
+
 # ---- sums -----------------------------------------------------------------------------------------------------------
 
 
 def _log_sum(
-    problem: Problem, rules: list[int], deadline: Deadline, into: Scores | None = None, absorb: Absorb = "masks"
+    problem: Problem,
+    hard: list[int],
+    soft: list[int],
+    deadline: Deadline,
+    into: Scores | None = None,
+    absorb: Absorb = "masks",
 ) -> _Sum:
     """Sum over all labellings that obey these rules; posteriors are written into `into`."""
     native, left = problem.native(absorb), deadline.left
-    log_z, error = native.log_sum(0, rules, into, -1.0 if left is None else min(left, FOREVER), problem.stop)
-    if (failure := _sum_error(log_z, len(rules))) is not None:
+    seconds, row = -1.0 if left is None else min(left, FOREVER), np.zeros(1, dtype=np.int64)
+    log_z, _, error = native.sums(hard, soft, row, seconds, problem.stop, marginals=into)
+    if (failure := _sum_error(float(log_z[0]), len(hard) + len(soft))) is not None:
         raise failure
-    return _Sum(log_z, error)
+    return _Sum(float(log_z[0]), float(error[0]))
 
 
 def _ratio(part: _Sum, whole: _Sum) -> float:

@@ -185,6 +185,13 @@ class Problem:
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
+    def token_rows(self) -> npt.NDArray[np.int64]:
+        """Return the row of scores of each token, (N,)."""
+        tokens = np.arange(int(self.offsets[-1]))
+        if self.rows is None:
+            return tokens
+        return tokens + np.repeat(self.rows - self.offsets[:-1], np.diff(self.offsets))
+
     def given(self, b: int) -> Mapping[str, Any]:
         """Return the values that came with sequence b."""
         return {} if self.givens is None else self.givens[b]
