@@ -216,10 +216,12 @@ class Summing:
         lattices : Batch or sequence of Lattice
         n : int
             How many labellings of each.
+        given, threads : optional
+            As in `decode_batch`.
         seed : int, default 0
             Seed of the random number generator. The labellings do not depend on `threads`.
-        given, threads, soft, stop : optional
-            As in `decode_batch` and `marginals`.
+        soft, stop : optional
+            As in `marginals`.
 
         Returns
         -------
