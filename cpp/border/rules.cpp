@@ -158,6 +158,7 @@ void bind_rules(nb::module_& module) {
         .def("add_dependent", &add_dependent, "rule"_a, "kind"_a, "places"_a, "keys"_a)
         .def("set_conditions", &set_conditions, "columns"_a, "lists"_a, "first"_a, "last"_a)
         .def("drop_redundant", [](PyCompiled& c) { c.core.drop_redundant(); })
+        .def_prop_ro("n_bytes", [](const PyCompiled& c) { return c.core.bytes(); })
         .def_prop_ro("n_automata", [](const PyCompiled& c) { return c.core.automata.size(); })
         .def_prop_ro("depends", &PyCompiled::depends)
         .def_prop_ro("reads_tokens",

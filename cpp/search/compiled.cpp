@@ -17,12 +17,23 @@ std::vector<uint64_t> distinct(std::span<const uint64_t> marks) {  // sorted, 0 
     return out;
 }
 
+size_t bytes_of(const CountingAutomaton& a) {
+    return sizeof a + sizeof(Move) * a.moves.size() + sizeof(uint16_t) * a.class_of.size() + a.edges.size();
+}
+
 }  // namespace
 
 size_t Choice::bytes() const {
     size_t sum = sizeof *this + sizeof(uint64_t) * (token.size() + first.size() + last.size());
-    for (const CountingAutomaton* a : automata)
-        sum += sizeof *a + sizeof(Move) * a->moves.size() + sizeof(uint16_t) * a->class_of.size() + a->edges.size();
+    for (const CountingAutomaton* a : automata) sum += bytes_of(*a);
+    return sum;
+}
+
+size_t CompiledRules::bytes() const {
+    size_t sum = sizeof *this + tables.bytes() + searches.bytes();
+    for (const RuleAutomaton& rule : automata)
+        for (const CountingAutomaton* a : rule.automaton)
+            if (a) sum += bytes_of(*a);
     return sum;
 }
 

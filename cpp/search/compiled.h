@@ -78,6 +78,8 @@ struct CompiledRules {
     template <class... Masks>
     CompiledRules(int m, Masks&&... masks) : tables(m, std::forward<Masks>(masks)...) {}
 
+    size_t bytes() const;  // that masks, tables, automata and free searches take: what grows with the labels
+
     // Drops automata that no labelling violates which keeps to the masks and to some hard rule. What would take long to find out
     // stays in.
     void drop_redundant();

@@ -415,4 +415,11 @@ void SearchPool::give_back(std::unique_ptr<Search> search, size_t memory) {
     free_.push_back(std::move(search));
 }
 
+size_t SearchPool::bytes() const {
+    const std::lock_guard lock(mutex_);
+    size_t sum = 0;
+    for (const auto& search : free_) sum += search->bytes();
+    return sum;
+}
+
 }  // namespace bridle

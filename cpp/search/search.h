@@ -56,9 +56,10 @@ class SearchPool {
     std::unique_ptr<Search> take();
     // memory: bytes that a sequence may take; a search that holds much of them is dropped.
     void give_back(std::unique_ptr<Search> search, size_t memory);
+    size_t bytes() const;  // of the searches that are free
 
   private:
-    std::mutex mutex_;
+    mutable std::mutex mutex_;
     std::vector<std::unique_ptr<Search>> free_;
 };
 

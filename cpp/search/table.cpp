@@ -297,8 +297,15 @@ std::shared_ptr<const Tables> TableCache::find(const double* pairwise, Control& 
         while (entries_.size() > 1 && (entries_.size() > kMostEntries || entries_.size() * cells > kMostCells))
             entries_.pop_back();
         k = 0;
+        size_t held = 0;
+        for (const Entry& e : entries_) held += e.tables->free.bytes() + e.tables->tied.bytes();
+        held_ = held;
     }
     return entries_[k].tables;
+}
+
+size_t TableCache::bytes() const {
+    return held_ + sizeof(double) * (free_mask.size() + tied_mask.size() + first_mask.size() + last_mask.size());
 }
 
 }  // namespace bridle

@@ -51,6 +51,7 @@ class Table {
         return view_.flat ? view_.rows : rows_.get() + size_t(i) * view_.width;
     }
     const TableView& view() const { return view_; }
+    size_t bytes() const { return 2 * room_ * sizeof(double); }  // about
     int64_t serial() const { return serial_; }  // another one whenever it is made again
 
   private:
@@ -116,6 +117,7 @@ class TableCache {
     std::shared_ptr<const Tables> find(const double* pairwise, Control& control);
     // Without tables. `scores` must outlive what is returned.
     Head head(const HeadScores& scores) const;
+    size_t bytes() const;  // that masks and tables take
 
     const int m;
     const std::vector<double> free_mask, tied_mask, first_mask, last_mask;
@@ -126,7 +128,8 @@ class TableCache {
         std::shared_ptr<Tables> tables;
     };
     std::mutex mutex_;
-    std::deque<Entry> entries_;  // the newest first
+    std::deque<Entry> entries_;    // the newest first
+    std::atomic<size_t> held_{0};  // bytes of their tables
 };
 
 }  // namespace bridle

@@ -244,6 +244,9 @@ class CompiledRules:
     def drop_redundant(self) -> None: ...
 
     @property
+    def n_bytes(self) -> int: ...
+
+    @property
     def n_automata(self) -> int: ...
 
     @property

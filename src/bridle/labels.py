@@ -146,6 +146,8 @@ class Labels:
 
     __slots__ = ("__dict__", "_ids", "all_outside", "names", "outside", "scheme")
 
+    most_square = MOST_SQUARE  # a service allows less for labels that requests bring along
+
     def __init__(
         self,
         names: Iterable[str],
@@ -438,13 +440,19 @@ class Labels:
         begins: Bools = (kinds[before] != kinds[ids]) | first[ids] | last[before]
         return begins
 
+    @property
+    def n_bytes(self) -> int:
+        """Memory of the tables and automata that have been made of these labels."""
+        values = [part for value in self.__dict__.values() for part in (value if isinstance(value, tuple) else [value])]
+        return self.automata.bytes + sum(part.nbytes for part in values if isinstance(part, np.ndarray))
+
     def check_square(self) -> None:
         """Raise if a table of labels x labels would be too large."""
-        if len(self) > MOST_SQUARE:
+        if len(self) > self.most_square:
             raise EngineError(
                 "there are too many labels for a table of labels x labels",
                 got=f"{len(self):,} labels",
-                wanted=f"at most {MOST_SQUARE:,}",
+                wanted=f"at most {self.most_square:,}",
                 cause="Rules about neighbours and tagging schemes need it. Use fewer labels, or rules that count.",
             )
 

@@ -28,11 +28,22 @@ class RecentCache:
             self._values.move_to_end(key)
             return self._values[key][0]
 
+    def resize(self, key: Hashable, size: int) -> None:
+        """Set the size of a value that has grown since it was stored, if it is still there."""
+        with self._lock:
+            if key in self._values:
+                self.bytes += size - self._values[key][1]
+                self._values[key] = self._values[key][0], size
+                self._drop()
+
     def keep(self, key: Hashable, value: Any, size: int) -> None:
         """Store a value of about `size` bytes."""
         with self._lock:
             self.bytes += size - self._values.pop(key, (None, 0))[1]
             self._values[key] = value, size
-            while len(self._values) > self.most_entries or (self.bytes > self.most_bytes and len(self._values) > 1):
-                _, (_, dropped) = self._values.popitem(last=False)
-                self.bytes -= dropped
+            self._drop()
+
+    def _drop(self) -> None:
+        while len(self._values) > self.most_entries or (self.bytes > self.most_bytes and len(self._values) > 1):
+            _, (_, dropped) = self._values.popitem(last=False)
+            self.bytes -= dropped

@@ -97,10 +97,11 @@ def test_every_limit_is_an_option(run: Cli, started: Started, model: Path) -> No
         "--max-waiting": 13,
         "--sequence-memory": "2MB",
         "--max-data": "3MB",
+        "--max-compiled": "4MB",
     }
     run.ok("serve", model, *[word for pair in asked.items() for word in pair])
     result, default = started["service"].limits.to_dict(), Limits().to_dict()
-    assert sorted(result.values()) == [3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 1_000_000, 2_000_000, 3_000_000]
+    assert sorted(result.values()) == [3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 1_000_000, 2_000_000, 3_000_000, 4_000_000]
     assert [name for name in result if result[name] == default[name]] == []
 
 

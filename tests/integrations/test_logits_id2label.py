@@ -42,3 +42,14 @@ def test_wherever_they_are() -> None:
 def test_what_is_no_id2label(source: Any, message: str) -> None:
     with pytest.raises(bridle.LabelError, match=message):
         labels_of(source)
+
+
+def test_a_label_outside_the_scheme_does_not_disable_all_types() -> None:
+    names = ["<pad>", "O", "B-PER", "I-PER", "X"]
+    labels = labels_of(names)
+    assert (labels.scheme, labels.all_outside, labels.types) == ("BIO", ("O", "<pad>", "X"), {"PER"})
+    assert labels_of(["O", *(f"{tag}-A" for tag in "BIES"), "[PAD]"]).scheme == "BIOES"
+    assert labels_of(["NN", "VB", "B-X"]).scheme is None and labels_of(["O", "container-title", "title"]).scheme is None
+    assert labels_of(["B", "M", "E", "S"]).scheme == "BMES"
+    own = bridle.Labels(names, outside=["O", "<pad>", "X"])
+    assert labels_of(own) is own

@@ -237,3 +237,78 @@ def test_a_stop_does_not_wait_for_work_whose_time_is_up(run: Cli, model: Path) -
         assert time.perf_counter() - begun < patience(5)  # it is the time of the request that it takes
         assert answer.result(30)[0] == 504
     assert "Traceback" not in "".join(server.said)
+
+
+# ---- attacks --------------------------------------------------------------------------------------------------------
+
+
+def resident(process: subprocess.Popen[bytes], name: str = "VmRSS") -> int:
+    """Return the memory of a process in bytes."""
+    status = Path(f"/proc/{process.pid}/status")
+    if not status.exists():
+        pytest.skip("needs /proc")
+    match = re.search(rf"{name}:\s+(\d+) kB", status.read_text())
+    return int(match[1]) << 10 if match else 0
+
+
+def seconds_of_health(server: Server) -> float:
+    """Ask for /health on a new connection; return the time until the answer."""
+    begun = time.perf_counter()
+    connection = HTTPConnection("127.0.0.1", server.port, timeout=10)
+    connection.request("GET", "/health")
+    assert connection.getresponse().status == 200
+    connection.close()
+    return time.perf_counter() - begun
+
+
+def test_memory_of_compiled_rules_is_bounded(run: Cli, model: Path) -> None:
+    """Requests with new labels and a rule about neighbours, whose tables have a number for each pair of labels."""
+    most, limits = 100_000_000, ("--max-compiled", "100MB", "--sequence-memory", "100MB", "--max-body", "8MB")
+    server = Server(run, model, *limits)
+    try:
+        assert server.post("/tag", {"texts": TEXTS})[0] == 200
+        before = resident(server.process)
+
+        def attack(number: int, count: int) -> tuple[int, Any]:
+            labels = [f"{number}-{k}" for k in range(count)]
+            rules = [f"forbid {labels[0]} then {labels[1]}"]
+            body = {"labels": labels, "rules": rules, "sequences": [{"unary": [[0.0] * count] * 2}]}
+            return server.post("/decode", body)
+
+        status, answer = attack(0, 8000)
+        assert (status, answer["error"]["wanted"]) == (422, "at most 1,767")  # labels: 32 bytes for each pair
+        for number in range(12):  # 73 MB each, all together more than 800 MB
+            assert attack(number, 1700)[0] == 200
+        assert resident(server.process) - before < most + 100_000_000 + 60_000_000  # kept, at work, and the rest
+        assert seconds_of_health(server) < patience(1)
+    finally:
+        server.close()
+
+
+def test_connections_that_send_nothing_shut_nobody_out(run: Cli, model: Path) -> None:
+    """A thousand idle connections, and a thousand that have sent half of their headers."""
+    server, idle = Server(run, model), list[socket.socket]()
+    try:
+        for k in range(2000):
+            idle.append(socket.create_connection(("127.0.0.1", server.port), timeout=10))
+            if k % 2:
+                idle[-1].sendall(b"POST /tag HTTP/1.1\r\nHost: local")
+            if k % 100 == 99:
+                assert seconds_of_health(server) < patience(1)
+        assert server.post("/tag", {"texts": TEXTS})[0] == 200
+        closed = sum(_is_closed(connection) for connection in idle)
+        assert 900 <= closed < 1500, "the oldest gave way"
+    finally:
+        for connection in idle:
+            connection.close()
+        server.close()
+
+
+def _is_closed(connection: socket.socket) -> bool:
+    connection.setblocking(False)
+    try:
+        return connection.recv(1) == b""
+    except BlockingIOError:
+        return False
+    except ConnectionError:
+        return True

@@ -107,7 +107,12 @@ def serve(
     max_rule_parts: Annotated[int, _limit("Parts of one rule, joined by and, or, not and implies.")] = 16,
     max_k: Annotated[int, _limit("Labellings that a request may ask for.")] = 50,
     max_waiting: Annotated[int, _limit("Requests that may wait; others get the status 429.")] = 256,
-    sequence_memory: Annotated[str, _limit("Working memory for each sequence.", metavar="SIZE", min=None)] = "200MB",
+    sequence_memory: Annotated[
+        str, _limit("Working memory for each sequence, and for tables of labels x labels.", metavar="SIZE", min=None)
+    ] = "200MB",
+    max_compiled: Annotated[
+        str, _limit("Memory for compiled rules that are kept.", metavar="SIZE", min=None)
+    ] = "300MB",
     max_data: Annotated[str, _limit("Memory for data that was uploaded.", metavar="SIZE", min=None)] = "100MB",
     threads: ThreadsOption = 0,
     access_log: Annotated[
@@ -152,6 +157,7 @@ def serve(
         seconds=seconds,
         waiting=max_waiting,
         max_memory=parse_size(sequence_memory, "sequence_memory"),
+        compiled_bytes=parse_size(max_compiled, "max_compiled"),
         data_bytes=parse_size(max_data, "max_data"),
     )
     tagger = bridle.load(model)
@@ -212,8 +218,8 @@ def explore(
 
 
 def _check_extra() -> None:
-    for package in ("msgspec", "starlette", "uvicorn"):
-        needed(package, "serve", "the HTTP service needs msgspec, Starlette and uvicorn")
+    for package in ("msgspec", "starlette", "uvicorn", "httptools"):
+        needed(package, "serve", "the HTTP service needs msgspec, Starlette, uvicorn and httptools")
 
 
 def _examples(

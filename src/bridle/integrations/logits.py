@@ -41,9 +41,11 @@ WordIds = Sequence[int | None]  # the word that each sub-word belongs to; None f
 def labels_of(model: Any, scheme: AnyScheme = "auto") -> Labels:
     """Take the labels from a model, its configuration, or an `id2label`.
 
+    Labels without a prefix among those of a scheme, such as ``<pad>``, are for tokens outside all segments, like O.
+
     Parameters
     ----------
-    model : model, config, mapping of int to str, or list of str
+    model : model, config, mapping of int to str, list of str, or Labels
         Something with `config`, something with `id2label`, or the names themselves.
     scheme : {"auto", "IO", "BIO", "BIOES", "BMES"} or None, default "auto"
         The tagging scheme. "auto" tells it from the names; None: labels that stand for themselves.
@@ -63,6 +65,8 @@ def labels_of(model: Any, scheme: AnyScheme = "auto") -> Labels:
     >>> labels_of({0: "O", 1: "B-PER", 2: "I-PER"})
     Labels(['O', 'B-PER', 'I-PER'], scheme='BIO')
     """
+    if isinstance(model, Labels):
+        return model
     id2label = getattr(getattr(model, "config", model), "id2label", model)
     if isinstance(id2label, Mapping):
         names = _in_order(id2label)
@@ -75,7 +79,11 @@ def labels_of(model: Any, scheme: AnyScheme = "auto") -> Labels:
             wanted='id2label, as in {0: "O", 1: "B-PER", ...}',
             cause="Pass id2label=model.config.id2label, or the list of names in the order of the logits.",
         )
-    return Labels(names, scheme)
+    labels = Labels(names, scheme)
+    others = [name for name in labels if name != "O" and name[1:2] != "-"]
+    if scheme == "auto" and labels.scheme is None and 2 * len(others) < len(names):
+        return Labels(names, outside=["O", *others])  # one without a prefix does not disable all types
+    return labels
 
 
 def _in_order(id2label: Mapping[Any, Any]) -> list[Any]:

@@ -95,6 +95,11 @@ class CompiledRules:
                 self._conjuncts += [self._conjunct(number, part, isinstance(rule, Soft)) for part in parts]
         self._native: dict[Absorb, _native.CompiledRules] = {absorb: self._compile(absorb)}
 
+    @property
+    def n_bytes(self) -> int:
+        """Memory of all compiled forms, measured by the kernels."""
+        return sum(form.n_bytes for form in tuple(self._native.values()))
+
     def _conjunct(self, number: int, part: Rule, soft: bool) -> _Conjunct:
         names, places = part.names(), part.places()
         if len(places) > _MOST_PLACES:

@@ -14,7 +14,7 @@ import numpy as np
 from bridle.arrays import is_integer
 from bridle.automata import Classes, Count, LazyAutomaton
 from bridle.errors import RuleError
-from bridle.labels import MOST_SQUARE, Bools, Labels
+from bridle.labels import Bools, Labels
 from bridle.rules.base import Mask, Rule, Sets
 from bridle.rules.references import LabelSpec, Names, RuleContext, flags, union
 
@@ -168,11 +168,11 @@ class NoDuplicates(Rule):
         return sum(max(0, len(context.segment_starts(ids)) - 1) for ids in context.sets(self.of))
 
     def automata(self, sets: tuple[Sets, ...], labels: Labels) -> list[LazyAutomaton]:
-        if len(sets[0]) * len(labels) > MOST_SQUARE**2:
+        if len(sets[0]) * len(labels) > labels.most_square**2:
             raise RuleError(
                 "no_duplicates() has too many names",
                 got=f"{len(sets[0]):,} names over {len(labels):,} labels",
-                wanted=f"names x labels at most {MOST_SQUARE:,} x {MOST_SQUARE:,}",
+                wanted=f"names x labels at most {labels.most_square:,} x {labels.most_square:,}",
                 cause="Each name needs an automaton.",
             )
         return [_counting(ids, "segments", labels, 1, "<=") for ids in sets[0]]

@@ -1,40 +1,28 @@
-"""The ASGI application of a service: endpoints, pages of the explorer, and uvicorn to run them."""
+"""The ASGI application of a service: endpoints and pages of the explorer."""
 
 from __future__ import annotations
 
-import gc
 import hashlib
-import os
 import re
-import signal
-import socket
-import sys
-import threading
-from collections.abc import AsyncIterator, Callable, Collection, Generator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from html import escape
 from importlib.resources import files
 from importlib.resources.abc import Traversable
-from types import FrameType
 from typing import Any
 
 import msgspec
-import uvicorn
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.routing import Route, Router
 
-from bridle.errors import BridleError
-from bridle.interrupts import INTERRUPTED, stop_at_once
 from bridle.serve.endpoints import ENDPOINTS, Endpoint, State, describe_api
 from bridle.serve.errors import HttpError, too_large
 from bridle.serve.guard import BODY, App, Guard, Receive, Scope, Send, respond, while_connected
 from bridle.serve.service import Service
 
-GRACE = 2.0  # seconds beyond the time of a request for sending answers
-TURN = 0.0005  # seconds for which a thread keeps the interpreter while the event loop waits for it
 CONTENT_TYPES = {
     ".css": b"text/css; charset=utf-8",
     ".html": b"text/html; charset=utf-8",
@@ -45,7 +33,6 @@ CONTENT_TYPES = {
     ".svg": b"image/svg+xml",
     ".txt": b"text/plain; charset=utf-8",
 }
-_BACKLOG = 1024
 _encode = msgspec.json.Encoder().encode
 _LONE_SURROGATE = re.compile(rb"\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])|(?<!\\u[dD][89abAB]..)\\u[dD][c-fC-F]")
 
@@ -56,6 +43,7 @@ def create_app(
     token: str | None = None,
     origins: Sequence[str] = (),
     hosts: Collection[str] | None = None,
+    requests: int | None = None,
 ) -> App:
     """Create the ASGI application of a service.
 
@@ -69,6 +57,8 @@ def create_app(
         Other sites whose pages may call the server (CORS); by default none.
     hosts : collection of str, optional
         Names by which the server may be called; None allows any.
+    requests : int, optional
+        Requests at the same time; further ones get the status 503, except for /health, /ready and /metrics.
 
     Returns
     -------
@@ -87,7 +77,13 @@ def create_app(
     routes += [Route(f"/static/{name}", page, methods=["GET"]) for name, page in pages.items()]
     router = _ErrorRouter(Router(routes, redirect_slashes=False, lifespan=partial(_lifespan, state=state)))
     guarded: Any = Guard(
-        router, service.limits, state.metrics, token=token, hosts=hosts, is_stopping=lambda: state.is_stopping
+        router,
+        service.limits,
+        state.metrics,
+        token=token,
+        hosts=hosts,
+        requests=requests,
+        is_stopping=lambda: state.is_stopping,
     )
     if origins:
         guarded = CORSMiddleware(
@@ -218,121 +214,3 @@ The explorer is <a href="./">here</a>.</p>
 </html>
 """
     return Page.of(text.encode(), ".html")
-
-
-# ---- running --------------------------------------------------------------------------------------------------------
-
-
-def run(
-    service: Service,
-    *,
-    host: str = "127.0.0.1",
-    port: int = 8000,
-    token: str | None = None,
-    origins: Sequence[str] = (),
-    hosts: Collection[str] | None = None,
-    connections: int = 1000,
-    log: str = "warning",
-    ready: Callable[[str], None] = lambda address: None,
-) -> None:
-    """Serve until SIGTERM or Ctrl-C. Requests in flight are answered; a second Ctrl-C ends the process at once.
-
-    Parameters
-    ----------
-    service : Service
-        The service.
-    host, port : str, int
-        Address to listen on; port 0 takes a free one.
-    token, origins, hosts : optional
-        As in `create_app`.
-    connections : int, default 1000
-        Connections and requests at the same time; further ones get the status 503.
-    log : str, default "warning"
-        Level of the log; "info" also logs each request.
-    ready : callable, optional
-        Called with the address when the server listens.
-
-    Raises
-    ------
-    BridleError
-        If the address cannot be used.
-    KeyboardInterrupt
-        If Ctrl-C ended it.
-    """
-    app: Any = create_app(service, token=token, origins=origins, hosts=hosts)
-    with _listen(host, port) as listener, _switch_interval(TURN):
-        config = uvicorn.Config(
-            app,
-            log_level=log,
-            access_log=log in ("info", "debug"),
-            ws="none",
-            lifespan="on",
-            server_header=False,
-            limit_concurrency=connections,
-            timeout_graceful_shutdown=int(service.limits.seconds + GRACE) + 1,
-        )
-        server = _Server(config, lambda: setattr(app.state, "is_stopping", True))
-        name = f"[{host}]" if ":" in host else host
-        gc.collect()
-        gc.freeze()  # collections need not visit the model
-        ready(f"http://{name}:{listener.getsockname()[1]}")
-        server.run(sockets=[listener])
-        if not app.state.join(GRACE):  # Python cannot end while a thread is in a kernel that does not check its stop
-            sys.stderr.flush()
-            os._exit(INTERRUPTED if server.interrupted else 0)
-    if server.interrupted:
-        raise KeyboardInterrupt
-
-
-class _Server(uvicorn.Server):
-    """A server that ends with exit code 0 after SIGTERM; `interrupted` is True after Ctrl-C."""
-
-    def __init__(self, config: uvicorn.Config, on_stop: Callable[[], None]) -> None:
-        super().__init__(config)
-        self._on_stop, self.interrupted = on_stop, False
-
-    @contextmanager
-    def capture_signals(self) -> Generator[None, None, None]:
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
-        handlers = {number: signal.signal(number, self.handle_exit) for number in (signal.SIGINT, signal.SIGTERM)}
-        try:
-            yield
-        finally:
-            for number, handler in handlers.items():
-                signal.signal(number, handler)
-
-    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        self._on_stop()
-        self.should_exit = True
-        if sig == signal.SIGINT:
-            self.interrupted = True
-            stop_at_once()
-
-
-@contextmanager
-def _switch_interval(seconds: float) -> Generator[None, None, None]:
-    """Shorten the turns of threads from 5 ms: answers wait for the turn of a thread that decodes."""
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(seconds)
-    try:
-        yield
-    finally:
-        sys.setswitchinterval(before)
-
-
-@contextmanager
-def _listen(host: str, port: int) -> Generator[socket.socket, None, None]:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.socket(family, socket.SOCK_STREAM) as listener:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            listener.bind((host, port))
-            listener.listen(_BACKLOG)
-        except (OSError, OverflowError) as error:
-            got = getattr(error, "strerror", None) or str(error)
-            cause = "Is another server running there? --port 0 takes a free port." if port else None
-            what = f"cannot listen on {host}:{port}"
-            raise BridleError(what, got=got, wanted="a free port of this machine", cause=cause) from None
-        yield listener

@@ -56,7 +56,7 @@ class State:
     def __init__(self, service: Service, paths: tuple[str, ...]) -> None:
         self.service, self.metrics, self.is_stopping = service, Metrics(paths), False
         self.data = DataCache(service)
-        lane = partial(Lane, max_waiting=service.limits.waiting)
+        lane = partial(Lane, max_waiting=service.limits.waiting, after=service.measure)
         batches = partial(lane, run=tagging.run_tagging, batch_size=BATCH_TOKENS, on_batch=self.metrics.count_batch)
         self.server_rules = batches("server_rules", threads=thread_count(service.threads))
         self.request_rules = batches("request_rules", threads=WORKERS)

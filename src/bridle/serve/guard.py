@@ -37,7 +37,8 @@ SECURITY = [
 _ASK_FOR_PASSWORD = (b"www-authenticate", b'Basic realm="bridle", charset="UTF-8"')  # browsers show a form
 _RETRY = (b"retry-after", b"1")
 _WATCH_AFTER = 0.01  # seconds until disconnects are watched for; most requests are shorter
-_OPEN = "/health"  # path that needs no token, for load balancers
+OPEN = ("/health", "/ready")  # paths that need no token, for load balancers
+RESERVED = (*OPEN, "/metrics")  # paths that are answered however many requests there are
 _log = logging.getLogger("bridle.serve")
 
 
@@ -56,9 +57,11 @@ class Guard:
         *,
         token: str | None = None,
         hosts: Collection[str] | None = None,
+        requests: int | None = None,
         is_stopping: Callable[[], bool] = lambda: False,
     ) -> None:
         self._app, self._limits, self._metrics, self._is_stopping = app, limits, metrics, is_stopping
+        self._requests = float("inf") if requests is None else requests
         self._token = None if token is None else token.strip().encode()  # secrets from files end with a line break
         self._hosts = None if hosts is None else frozenset(host.lower().encode() for host in hosts)
 
@@ -97,11 +100,14 @@ class Guard:
         if self._is_stopping():
             wanted = "another server, or this one when it is back"
             raise HttpError(503, "stopping", "the server is stopping", wanted=wanted)
+        if self._metrics.in_flight > self._requests and scope["path"] not in RESERVED:
+            got, wanted = f"{self._metrics.in_flight:,}", f"at most {self._requests:,}"
+            raise HttpError(503, "busy", "too many requests are being answered", got=got, wanted=wanted)
         if self._hosts is not None and _host_name(headers.get(b"host", b"")) not in self._hosts:
             got = headers.get(b"host", b"").decode("latin-1")[:100]
             wanted = "a host that --allow-host names"
             raise HttpError(421, "host", "the server is not known by this name", got=got, wanted=wanted)
-        if self._token is not None and scope["path"] != _OPEN:
+        if self._token is not None and scope["path"] not in OPEN:
             token = parse_token(headers.get(b"authorization", b""))
             if not hmac.compare_digest(token, self._token):
                 got = "another token" if token else "no token"

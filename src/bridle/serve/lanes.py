@@ -84,7 +84,8 @@ class Lane:
 
     ``run(jobs)`` sets the `answer` or `error` of each job of a batch; an exception becomes the error of all of them. A
     batch is complete when the sizes of its jobs add up to `batch_size`; 0 means one job per batch. At most
-    `max_waiting` jobs can wait. ``on_batch(n)`` is called with the number of jobs of each batch.
+    `max_waiting` jobs can wait. ``on_batch(n)`` is called with the number of jobs of each batch,
+    ``after()`` in the same thread when it has been answered.
     """
 
     def __init__(
@@ -96,9 +97,10 @@ class Lane:
         max_waiting: int = 256,
         batch_size: int = 0,
         on_batch: Callable[[int], None] = lambda _: None,
+        after: Callable[[], None] = lambda: None,
     ) -> None:
         self.name, self.max_waiting, self._run = name, max_waiting, run
-        self._batch_size, self._on_batch = batch_size, on_batch
+        self._batch_size, self._on_batch, self._after = batch_size, on_batch, after
         self._queue: SimpleQueue[Job | None] = SimpleQueue()
         self._threads, self._running = threads, 0
         self._started = list[threading.Thread]()
@@ -158,6 +160,7 @@ class Lane:
                 self._on_batch(len(jobs))
                 run_for(jobs, partial(self._run, jobs))
                 _resolve(jobs)
+                self._after()
 
     def _next_batch(self) -> tuple[list[Job], bool]:
         """Wait for a batch of jobs; also return True if the thread is to end after it."""

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
+from math import isqrt
 
+from bridle.labels import MOST_SQUARE
 from bridle.serve.errors import HttpError, too_large
 
 MAX_RULE_CHARACTERS = 5_000  # characters
+SQUARE_BYTES = 32  # of a pair of labels, in all tables of labels x labels together
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +45,8 @@ class Limits:
         Requests that may wait in a queue; further ones get the status 429.
     max_memory : int
         Bytes of working memory for each sequence, as in `Decoder`.
+    compiled_bytes : int
+        Memory of compiled rules that are kept, as the kernels measure it; the least recently used are removed first.
     data_bytes : int
         Memory of all uploaded data; the least recently used is removed first.
     """
@@ -59,11 +64,17 @@ class Limits:
     seconds: float = 10.0
     waiting: int = 256
     max_memory: int = 200_000_000
+    compiled_bytes: int = 300_000_000
     data_bytes: int = 100_000_000
 
     def to_dict(self) -> dict[str, float]:
         """Return the limits by name."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    @property
+    def most_square(self) -> int:
+        """Labels of which a request may have tables of labels x labels made."""
+        return min(MOST_SQUARE, isqrt(self.max_memory // SQUARE_BYTES))
 
     def check_sequences(self, sequences: Sequence[Sequence[str]]) -> int:
         """Raise `HttpError` if sequences are over a limit; return the number of their tokens."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from importlib.resources import files
 from pathlib import Path
+from threading import local
 from typing import Any, Literal
 
 from bridle.data import Example, references
@@ -37,7 +38,7 @@ from bridle.serve.schemas import ModelAnswer
 NO_RULES = "none"  # name of the rule set without rules
 TIME_SHARE = 0.2  # share of the time of a request that a single sequence may take
 _MAX_TEXTS, _MAX_TEXT_BYTES = 256, 1 << 24  # parsed rule texts of requests that are kept
-_MAX_DECODERS, _DECODER_BYTES = 64, 1 << 20
+_MAX_DECODERS, _DECODER_BYTES = 64, 1 << 20  # least size of a decoder: what Python holds
 _SAMPLE_TEXTS = 12  # texts that the explorer offers at its start
 _EMBEDDED_WORKS = 150  # works of the embedded sample, each in all styles that the model has not seen
 
@@ -233,9 +234,11 @@ class Service:
     sample: Sequence[Example] = ()
     threads: int = 0
     split_as: Tokens | None = None
-    _decoders: RecentCache = field(default_factory=lambda: RecentCache(_MAX_DECODERS, 1 << 30), repr=False)
+    _decoders: RecentCache = field(init=False, repr=False)
+    _used: local = field(default_factory=local, repr=False)  # keys of the decoders that a thread uses
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "_decoders", RecentCache(_MAX_DECODERS, self.limits.compiled_bytes))
         _ = self.features  # raises at once if the model cannot read text
 
     @cached_property
@@ -326,9 +329,20 @@ class Service:
                 on_infeasible=on_infeasible,
             )
             entry = decoder, rules  # a reference to the rules keeps their id valid
-            size = _DECODER_BYTES + (0 if labels is None else 50 * estimate_bytes(labels))
-            self._decoders.keep(key, entry, size)
+            self._decoders.keep(key, entry, self._size_of(decoder))
+        vars(self._used).setdefault("decoders", {})[key] = entry[0]
         return entry[0]
+
+    def measure(self) -> None:
+        """Measure the decoders that this thread has used: tables are made when scores come, and searches are kept."""
+        used = vars(self._used).get("decoders", {})
+        while used:
+            key, decoder = used.popitem()
+            self._decoders.resize(key, self._size_of(decoder))
+
+    def _size_of(self, decoder: Decoder) -> int:
+        own = 0 if decoder.labels is self.labels else decoder.labels.n_bytes + estimate_bytes(decoder.labels)
+        return _DECODER_BYTES + decoder.compiled.n_bytes + own
 
     def describe(self) -> ModelAnswer:
         """Return the answer of GET /model."""

@@ -261,6 +261,7 @@ def decode_scores(service: Service, request: DecodeRequest) -> TagAnswer:
     service.limits.check_k(request.k)
     service.limits.check_sequences([each.tokens or [""] * len(each.unary) for each in request.sequences])
     labels = Labels(request.labels, request.scheme)
+    labels.most_square = service.limits.most_square
     labels = service.labels if labels == service.labels else labels  # reuses compiled rules
     rules = _rules_for(service, request, labels)
     decoder = service.decoder(rules, request.on_infeasible, labels)

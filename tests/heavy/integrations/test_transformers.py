@@ -100,6 +100,16 @@ def test_prefixes_of_schemes_are_not_part_of_names() -> None:
         assert groups == {"page-range"}
 
 
+def test_a_label_outside_the_scheme_does_not_disable_all_types() -> None:
+    names = ["O", "B-PER", "I-PER", "<pad>"]
+    pipe = pipeline(bert(names), word_piece(), rules=["at most 1 segment of PER"])
+    stock = TokenClassificationPipeline(model=pipe.model, tokenizer=pipe.tokenizer, aggregation_strategy="first")
+    for own, other in zip(pipe(texts(seed=3), rules=[]), stock(texts(seed=3)), strict=True):
+        agree(own, other)
+    for entities in pipe(texts(seed=3)):
+        assert sum(entity["entity_group"] == "PER" for entity in entities) <= 1
+
+
 def test_batch_keeps_a_row_for_words_without_sub_words() -> None:
     """Positions in rules count the words of the caller, as in the pipeline."""
     tokenizer, words = word_piece(), [["", "total", "\u200b", "27", ""], ["tax", "", "15", "due"]]
