@@ -198,19 +198,24 @@ from pyspark.sql import SparkSession
 from bridle.integrations.spark import checksum, tag
 
 spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
-df = spark.createDataFrame([("a", ["J.", "Smith"])], "id string, tokens array<string>")
+df = spark.sql("select 'a' as id, array('J.', 'Smith') as tokens")
 tagged = tag(df, sys.argv[1], id_column="id", keep=[])
 print(tagged.first().status, checksum(tagged) == checksum(df), spark.sparkContext.pythonExec)
 """
 
 
-def test_an_environment_that_is_not_activated(data: Any, tmp_path: Path) -> None:
-    """Spark's default is the first python3 on the path, which need not have Bridle."""
-    other = tmp_path / "python3"
+def path_without_bridle(folder: Path) -> str:
+    """Return a search path whose python3 cannot run Bridle."""
+    other = folder / "python3"
     other.write_text("#!/bin/sh\nexit 9\n")
     other.chmod(0o755)
+    return f"{folder}{os.pathsep}{os.environ['PATH']}"
+
+
+def test_an_environment_that_is_not_activated(data: Any, tmp_path: Path) -> None:
+    """Spark's default is the first python3 on the path, which need not have Bridle."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PYSPARK")}
-    environment = {**kept, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    environment = {**kept, "PATH": path_without_bridle(tmp_path)}
     command = [sys.executable, "-c", LOCAL, str(data.model)]
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert done.stdout.split() == ["optimal", "True", "python3"], done.stderr
@@ -361,4 +366,6 @@ def test_nothing_is_lost_if_something_is_killed(trials: ModuleType, tmp_path: Pa
 def test_the_page_is_true(trials: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in trials.environment(tmp_path, "page").items():
         monkeypatch.setenv(name, value)
+    monkeypatch.delenv("PYSPARK_PYTHON")
+    monkeypatch.setenv("PATH", path_without_bridle(tmp_path))
     run_page("docs/integrations/spark.md", tmp_path, seconds=600)
