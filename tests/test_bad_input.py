@@ -226,6 +226,11 @@ OPTIONS: dict[str, Case] = (
         for name, value, text in [
             ("engine", "simplex", "unknown engine; got 'simplex'"),
             ("engine", ["auto"], "unknown engine"),
+            ("engine", "simplex:tau=1", "unknown engine; got 'simplex'"),
+            ("engine", "beam:16", "not of the form KEY=VALUE; got '16'"),
+            ("engine", "beam:width=wide", "invalid value of `width`"),
+            ("engine", "beam:tau=1", "engine 'beam' has no option 'tau'"),
+            ("engine", "two_stage:formulation=paper", "invalid value of `formulation`"),
             ("time_limit", -1, "invalid value of `time_limit`"),
             ("time_limit", NAN, "invalid value of `time_limit`"),
             ("time_limit", "1 s", "invalid value of `time_limit`"),

@@ -107,6 +107,26 @@ def test_ilp_branches_where_the_papers_rows_are_weak() -> None:
     assert whole["paper"] < whole["tight"]
 
 
+STAGES = ["two_stage", "two_stage:stage=ilp", "two_stage:stage=ilp,formulation=paper"]
+
+
+def test_both_formulations_of_two_stage_reach_its_optimum() -> None:
+    labels, rng = Labels(["O", "A", "B"], "IO"), np.random.default_rng(3)
+    for _ in range(8):
+        lattice = Lattice(rng.normal(size=(6, 3)), rng.normal(size=(3, 3)))
+        rules = [r.followed_by("A", "B").soft(1.0), r.if_present("B", then="A").soft(0.5), r.at_most(1, of="B")]
+        decodings = [Decoder(labels, rules, stage).decode(lattice) for stage in STAGES]
+        assert all(bridle.check(lattice, rules, d).ok and d.optimal for d in decodings)
+        assert [d.penalty for d in decodings] == [decodings[0].penalty] * 3
+        assert [d.score for d in decodings] == pytest.approx([decodings[0].score] * 3)
+
+
+def test_a_name_can_carry_options() -> None:
+    assert engine_named("beam:width=3") == Beam(width=3)
+    assert engine_named("two_stage: tau=1, stage=ilp") == TwoStage(tau=1, stage="ilp")
+    assert Decoder(LABELS, [], "ilp:formulation=paper").plan.engine == "ilp"
+
+
 @pytest.mark.parametrize("stage", ["native", "ilp"])
 @pytest.mark.parametrize("sign", [1.0, -1.0])
 def test_two_stage_measures_its_slack_from_the_best_whatever_the_sign(sign: float, stage: str) -> None:

@@ -145,7 +145,8 @@ def test_scores_of_tuning_are_used_without_training_again(monkeypatch: pytest.Mo
 def test_other_models_can_be_corrected_too() -> None:
     X, y = data("train")
     local = LocalTagger(features=["lower[0]"], iterations=5, scheme="IO").fit(X, y)
-    result = fit_rules(local, X, y, threads=1)
+    miner = RelationalRules(["count"], select="all", penalty=None, scheme="IO")
+    result = fit_rules(local, X, y, rules=miner, threads=1)
     assert result.won and result.quality.gain > 0.05
 
 

@@ -179,8 +179,9 @@ EngineOption = Annotated[
     str,
     typer.Option(
         "--engine",
-        metavar="NAME",
-        help="Decoding engine: auto, search, viterbi, product, lazy_intersection, ilp, beam, two_stage.",
+        metavar="NAME[:KEY=VALUE,...]",
+        help="Decoding engine, with its options: auto, search, viterbi, product, lazy_intersection, ilp, "
+        "ilp:formulation=paper, beam:width=16, two_stage:tau=0.95.",
         autocompletion=complete_from(lambda: ["auto", *engine_names()]),
         rich_help_panel=ADVANCED,
     ),

@@ -206,7 +206,7 @@ def engine_named(name: object, **options: Any) -> Engine:
     Parameters
     ----------
     name : str
-        One of `engine_names`.
+        One of `engine_names`, with options after a colon if they differ from its defaults: ``"beam:width=16"``.
     **options : object
         Options of this engine that differ from its defaults.
 
@@ -222,9 +222,14 @@ def engine_named(name: object, **options: Any) -> Engine:
     Examples
     --------
     >>> from bridle.engines import engine_named
-    >>> engine_named("two_stage", tau=0.95)
-    TwoStage(tau=0.95, stage='native')
+    >>> engine_named("two_stage", tau=0.95) == engine_named("two_stage:tau=0.95")
+    True
+    >>> engine_named("two_stage:stage=ilp,formulation=paper")
+    TwoStage(tau=0.9, stage='ilp', formulation='paper')
     """
+    if isinstance(name, str) and ":" in name:
+        name, _, listed = name.partition(":")
+        options = _parse_options(listed) | options
     if not isinstance(name, str) or name not in _ENGINES:
         wanted = ", ".join(["auto", *engine_names()])
         raise EngineError("unknown engine", got=repr(name), wanted=f"{wanted}, or an engine object")
@@ -232,6 +237,20 @@ def engine_named(name: object, **options: Any) -> Engine:
         known = ", ".join(field.name for field in fields(_ENGINES[name])) or "no options"
         raise EngineError(f"engine {name!r} has no option {unknown[0]!r}", got=repr(options[unknown[0]]), wanted=known)
     return _ENGINES[name](**options)
+
+
+def _parse_options(listed: str) -> dict[str, Any]:
+    """Parse "tau=0.95,stage=ilp"; numbers become numbers."""
+    options: dict[str, Any] = {}
+    for part in listed.split(","):
+        key, is_, text = (word.strip() for word in part.partition("="))
+        if not is_ or not key:
+            raise EngineError("an option of an engine is not of the form KEY=VALUE", got=repr(part), wanted="tau=0.95")
+        options[key] = text
+        for number in (float, int):
+            with suppress(ValueError):
+                options[key] = number(text)
+    return options
 
 
 @dataclass(frozen=True)

@@ -39,6 +39,8 @@ class TwoStage(NativeEngine):
         How close: 1 allows only the best score under the hard rules, 0.9 a tenth less of its size.
     stage : {"native", "ilp"}, default "native"
         How both stages are solved: by search, or as in the paper, by integer linear programs.
+    formulation : {"tight", "paper"}, default "tight"
+        The rows of these programs, as for `Ilp`; with ``stage="ilp"`` only.
 
     Raises
     ------
@@ -70,17 +72,22 @@ class TwoStage(NativeEngine):
     counters = ("expansions",)
     tau: float = 0.9
     stage: Literal["native", "ilp"] = "native"
+    formulation: Formulation = "tight"
 
     def __post_init__(self) -> None:
         if isinstance(self.tau, bool) or not isinstance(self.tau, (int, float)) or not 0 <= self.tau <= 1:
             raise bad_option("tau", self.tau, "a number from 0 to 1")
         if self.stage not in ("native", "ilp"):
             raise bad_option("stage", self.stage, "'native' or 'ilp'")
+        if self.formulation not in (("tight", "paper") if self.stage == "ilp" else ("tight",)):
+            raise bad_option("formulation", self.formulation, "'tight', or 'paper' with stage='ilp'")
 
     def solve(self, problem: Problem, limits: Limits, answers: Answers) -> None:
         if self.stage == "native":
             return super().solve(problem, limits, answers)
-        return solve_each(problem, limits, answers, partial(solve_two_stage, tau=self.tau))
+        return solve_each(
+            problem, limits, answers, partial(solve_two_stage, tau=self.tau, formulation=self.formulation)
+        )
 
 
 def solve_two_stage(

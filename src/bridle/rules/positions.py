@@ -446,7 +446,7 @@ def same_label(span: Spans) -> Rule:
     Returns
     -------
     Rule
-        Each change of label inside a span is one violation.
+        Each change of label inside a span is one violation. A change that lies in several spans counts once.
 
     Examples
     --------
