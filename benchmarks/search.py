@@ -21,7 +21,7 @@ from typing import Any
 from unittest.mock import patch
 
 import repository  # noqa: F401  (it makes `experiments` importable)
-from bridle.models import CRF, search, searching
+from bridle.models import CRF, halving, search
 from bridle.report import score
 from experiments import Run
 from experiments.learned_rules_data import SETS
@@ -43,7 +43,7 @@ def compared(name: str, run: Run, seed: int) -> dict[str, Any]:
         return 100 * score(test.y, tagger.predict(test.X), tagger.labels_.scheme).segments.f1
 
     for way in ("halving", "grid"):
-        whole = patch.object(searching, "plan_rungs", lambda n, count: [(1, count)])
+        whole = patch.object(halving, "plan_rungs", lambda n, count: [(1, count)])
         begun = time.process_time()
         if way == "grid":
             with whole:

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bridle import CRF, FileError, LabelError, LocalTagger, MissingExtra, ModelError
+from bridle.deadline import OutOfTime
 from bridle.models import Candidate, halving, search
 from bridle.models.halving import FEWEST, KEEP, plan_rungs
 from tests.models.test_measures import DEV, TRAIN, WORD, names
@@ -50,7 +51,7 @@ def test_candidates_are_judged_as_regularisation_is() -> None:
     tuned = model().fit(*TRAIN).tuning_
     assert tuned is not None
     trial = tuned.trials[0]
-    (item,) = search(model(), *TRAIN, {"c2": [trial.c2]}).tried
+    (item,) = search(model(), *TRAIN, {"c1": [trial.c1], "c2": [trial.c2]}, folds=2).tried
     assert (item.f1, item.accuracy, item.exact, item.quality, item.iterations) == (
         trial.f1,
         trial.accuracy,
@@ -88,7 +89,7 @@ def test_all_candidates_get_the_same_folds() -> None:
 def test_when_the_time_is_up_the_last_whole_rung_decides() -> None:
     def stop(item: Candidate) -> None:
         if item.rung == 2:
-            raise halving.OutOfTime
+            raise OutOfTime
 
     with patch.object(halving, "FEWEST", 20):
         result = search(model(), *TRAIN, GRID, watch=stop)

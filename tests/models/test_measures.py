@@ -89,11 +89,11 @@ def test_the_measure_also_chooses_c1_and_c2() -> None:
     model = CRF(features=WORD, threads=1, iterations=10).fit(*TRAIN, measure="accuracy")
     tuning = model.tuning_
     assert tuning is not None and tuning.measure == "accuracy"
-    assert max(trial.accuracy for trial in tuning.trials) == next(
-        trial.accuracy for trial in tuning.trials if (trial.c1, trial.c2) == (tuning.c1, tuning.c2)
-    )
+    last = [trial for trial in tuning.trials if trial.rung != 1]
+    best = max(trial.accuracy for trial in last)
+    assert best == next(trial.accuracy for trial in last if (trial.c1, trial.c2) == (tuning.c1, tuning.c2))
     usual = CRF(features=WORD, threads=1, iterations=10).fit(*TRAIN)
-    assert usual.tuning_ is not None and usual.tuning_.measure == "quality"
+    assert usual.tuning_ is not None and usual.tuning_.measure == "mean_accuracy"
 
 
 def test_a_measure_that_there_is_not() -> None:

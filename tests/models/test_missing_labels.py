@@ -120,8 +120,8 @@ def test_regularisation_is_chosen_and_folds_are_scored() -> None:
     gaps = hidden(y, 0.3)
     model = CRF().fit(X, gaps)
     assert model.tuning_ is not None and 0.5 < model.tuning_.trials[0].accuracy <= 1
-    assert model.cross_fit_ is not None and len(model.cross_fit_) == len(X)
-    assert model.cross_fit_.identity == model.cross_fit_identity(X, gaps)
+    scores = model.cross_fit(X, gaps)
+    assert len(scores) == len(X) and scores.identity == model.cross_fit_identity(X, gaps)
 
 
 def test_training_goes_on_where_it_stopped(tmp_path: Path) -> None:

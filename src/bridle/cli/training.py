@@ -72,7 +72,7 @@ class RareSettings:
     pairs: str | None = None  # label pairs with a weight: seen in training, or all
     margin: float | None = None  # of the local learners
     average: str | None = None  # averaged or last weights, of all learners but crf
-    folds: int | None = None  # for choosing c1 and c2, or for --search
+    folds: int | None = None  # for --search and --cross-fit
     tuning_seconds: float | None = None  # limit for choosing c1 and c2, or for --search
 
 
@@ -326,7 +326,7 @@ def train(
     replaces the ?, and missing=none makes ? a label like the others.
     Templates are lines such as  word[-1] word[0]  or  suffix2[0];  label[-1] adds label bigrams.
     A list has one phrase per line; with --list cities=cities.txt, in:cities[0] is the position of a token in a phrase.
-    By default, c1 and c2 are chosen by cross-validation on DATA. --search compares more values, or cutoffs and feature
+    By default, c1 and c2 are chosen on held-out halves of DATA. --search compares more values, or cutoffs and feature
     sets, and trains the model with the best.
     --cross-fit saves the scores of held-out sequences, for bridle learn and bridle rules tune.
     A settings file has a line such as  c2 = 0.5  for each option, and for settings that have no option: cutoff, pairs,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
@@ -38,7 +39,6 @@ from bridle.models import (
 )
 from bridle.models.record import describe_scores
 from bridle.models.training import TITLES, measure_of
-from bridle.models.tuning import C1_PATH, C2_PATH
 from bridle.report import score
 from bridle.rules.base import Rule
 from bridle.rules.loading import read_text
@@ -138,7 +138,8 @@ def fit(
     X, y, given = model_inputs(examples)
     dev_inputs = None if dev is None else model_inputs(dev)
     start = time.perf_counter()
-    with _watching(progress, log) as watch:
+    with _watching(progress, log) as watch, warnings.catch_warnings():
+        warnings.showwarning = lambda message, *_: warn(str(message))  # the time limit ended the choice of c1 and c2
         try:
             model.fit(
                 X,
@@ -224,7 +225,8 @@ def summary(model: Tagger) -> str:
         f"loss {progress.losses[-1]:.6g}",
     ]
     if (tuning := model.tuning_) is not None:
-        why = f"the best of {len(tuning.trials)} on held-out sequences" if tuning.trials else f"unproved: {tuning.why}"
+        tried = len({(trial.c1, trial.c2) for trial in tuning.trials})
+        why = f"the best of {tried} on held-out sequences" if tried else f"not compared: {tuning.why}"
         parts.append(f"c1 {tuning.c1:g} and c2 {tuning.c2:g}, {why}")
     return "; ".join(parts)
 
@@ -259,7 +261,11 @@ def _watching(progress: bool | None, log: str | None) -> Iterator[Any]:
 
 
 # What --search NAME tries if no values are given.
-RANGES: dict[str, list[Any]] = {"c1": sorted([0.0, *C1_PATH]), "c2": sorted(C2_PATH), "cutoff": [1, 2, 3]}
+RANGES: dict[str, list[Any]] = {
+    "c1": [0.0, 0.03, 0.1, 0.3],
+    "c2": [0.01, 0.03, 0.1, 0.3, 1.0, 3.0],
+    "cutoff": [1, 2, 3],
+}
 _SEARCHED = (*RANGES, "features")
 
 

@@ -7,7 +7,7 @@ from bridle.models.folds import CrossFit
 from bridle.models.local import LocalTagger
 from bridle.models.tagger import Tagger, from_bytes, load
 from bridle.models.training import Progress, Step
-from bridle.models.tuning import Trial, Tuning
+from bridle.models.tuning import Trial, Tuning, TuningTimeWarning
 
 if TYPE_CHECKING:
     from bridle.models.halving import Candidate, Search, search
@@ -40,6 +40,7 @@ __all__ = [
     "Tagger",
     "Trial",
     "Tuning",
+    "TuningTimeWarning",
     "cross_validate",
     "from_bytes",
     "load",

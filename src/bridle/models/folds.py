@@ -13,6 +13,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from time import perf_counter
 from typing import Any, NamedTuple
@@ -125,12 +126,18 @@ def _key(encoded: Encoded, b: int) -> bytes:
 
 
 class FoldRun(NamedTuple):
-    """Results of training on all folds but one, for each fold."""
+    """Results of training on all folds but one, for one fold or more."""
 
     batches: list[Batch]  # scores of the sequences that were held out
     weights: list[Weights]
     iterations: int  # of all folds together
-    begun: float  # by `perf_counter`
+    seconds: float  # the same
+
+    @classmethod
+    def joined(cls, runs: Sequence[FoldRun]) -> FoldRun:
+        """Put the results of folds together."""
+        batches, weights, iterations, seconds = zip(*runs, strict=True)
+        return cls([*chain(*batches)], [*chain(*weights)], sum(iterations), sum(seconds))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -169,30 +176,34 @@ class FoldedExamples:
         learner: makes the learner of a fold, from its number, its task and the given values. watch: is called after
         each fold with the number of folds that are done, and of all. Errors that the plan raises end the run.
         """
-        run = FoldRun([], [], 0, perf_counter())
-        for fold, (task, held, (inside, _)) in enumerate(zip(self.tasks, self.held, self.folds, strict=True)):
-            weights, progress, interruption = train(
-                learner(fold, task, select(self.examples.given, inside)), plan, None, {}
-            )
-            if interruption is not None:
-                raise interruption
-            run.batches.append(Linear.of(task.layout, *weights).scores(held, self.kind))
-            run.weights.append(weights)
-            run = run._replace(iterations=run.iterations + progress.iteration)
+        runs: list[FoldRun] = []
+        for fold in range(len(self.tasks)):
+            runs.append(self.run_fold(fold, learner, plan))
             if watch is not None:
                 watch(fold + 1, len(self.tasks))
-        return run
+        return FoldRun.joined(runs)
 
-    def figures(self, run: FoldRun, threads: int) -> dict[str, Any]:
-        """Compare the labels of held-out sequences with gold: all measures, iterations and seconds by name."""
-        examples, guesses = self.examples, np.empty(len(self.examples.gold), dtype=np.int64)
+    def run_fold(self, fold: int, learner: Callable[[int, Task, list[Given] | None], Learner], plan: Plan) -> FoldRun:
+        """Train on all folds but this one, and score it."""
+        begun, task, inside = perf_counter(), self.tasks[fold], np.flatnonzero(self.folds.of != fold)
+        weights, progress, interruption = train(
+            learner(fold, task, select(self.examples.given, inside)), plan, None, {}
+        )
+        if interruption is not None:
+            raise interruption
+        batch = Linear.of(task.layout, *weights).scores(self.held[fold], self.kind)
+        return FoldRun([batch], [weights], progress.iteration, perf_counter() - begun)
+
+    def scored(self, run: FoldRun, threads: int) -> tuple[SequenceScores, dict[str, Any]]:
+        """Compare the labels of held-out sequences with gold; return iterations and seconds by name too."""
+        begun, examples, guesses = perf_counter(), self.examples, np.empty(len(self.examples.gold), dtype=np.int64)
         for fold, (batch, (_, outside)) in enumerate(zip(run.batches, self.folds, strict=True)):
             decodings = examples.decoder.decode_batch(batch, select(examples.given, outside), threads=threads)
             guesses[self.fold_of_token == fold] = decodings.ids
         out, tokens = self.folds.of >= 0, self.fold_of_token >= 0
         offsets = np.concatenate([[0], np.cumsum(np.diff(examples.encoded.offsets)[out])])
-        shares = SequenceScores.of(examples.labels, examples.gold[tokens], guesses[tokens], offsets).to_dict()
-        return {**shares, "iterations": run.iterations, "seconds": round(perf_counter() - run.begun, 3)}
+        scores = SequenceScores.of(examples.labels, examples.gold[tokens], guesses[tokens], offsets)
+        return scores, {"iterations": run.iterations, "seconds": round(run.seconds + perf_counter() - begun, 3)}
 
     def joined(self, batches: Sequence[Batch], identity: Mapping[str, Any]) -> CrossFit:
         """Put the scores of all folds in the order of the sequences."""
@@ -223,7 +234,7 @@ class FoldedExamples:
 class CrossFit:
     """Scores of sequences, each by a model that was trained without it.
 
-    `Tagger.cross_fit` makes it; a `CRF` that chose `c1` or `c2` itself has it as `cross_fit_`.
+    `Tagger.cross_fit` makes it, and leaves it in `cross_fit_`.
 
     Attributes
     ----------

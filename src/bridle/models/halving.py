@@ -11,16 +11,15 @@ The samples of the rungs are parts of each other, and the same for all candidate
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import product
 from pathlib import Path
-from time import perf_counter
 from typing import Any, Literal
 
 import numpy as np
 
-from bridle.deadline import Deadline, OutOfTime
+from bridle.deadline import Deadline
 from bridle.errors import ModelError, shown
 from bridle.frames import LabelLists, Sequences, Table
 from bridle.models.checks import check_callable, check_seed, count_of, ids_of, jsonable, not_negative, of_dev, one_of
@@ -28,6 +27,7 @@ from bridle.models.folds import FoldedExamples, Folds, check_held_out, deal, gro
 from bridle.models.tagger import Tagger
 from bridle.models.task import Data, Examples
 from bridle.models.training import MEASURES, TITLES, Measure, measure_of, with_unknown
+from bridle.models.tuning import halve
 from bridle.report.plots import draw_curves
 from bridle.report.text import aligned
 
@@ -257,27 +257,22 @@ def search(
     candidates = _candidates(model, grid)
     data, dev_data = Data.of(X, y, given), Data.of_dev(dev, dev_given)
     trials = _Trials(candidates[0][1], data, dev_data, on_unknown, groups, count_of("folds", folds, 2), seconds)
-    name, rungs, why = measure_of(measure, trials.labels), plan_rungs(len(candidates), len(data.X)), "all rungs done"
+    name, rungs = measure_of(measure, trials.labels), plan_rungs(len(candidates), len(data.X))
     tried: list[Candidate] = []
-    left, best = list(range(len(candidates))), None  # numbers of candidates; the best of the last rung that is done
-    try:
-        for rung, (going_on, sequences) in enumerate(rungs, 1):
-            shares: dict[int, float] = {}
-            for k in sorted(left, key=lambda k: (_encoding(candidates[k][1]), k)):
-                settings, tagger = candidates[k]
-                tried.append(trials.run(tagger, settings, rung, sequences))
-                shares[k] = getattr(tried[-1], name)
-                if watch is not None:
-                    watch(tried[-1])
-            left = sorted(left, key=lambda k: (-shares[k], k))[:going_on]
-            best = left[0]
-    except OutOfTime:
-        why = "the time was up"
-    if best is None:  # not even the first rung is done: the best of what there is
-        if not shares:
-            got, wanted = f"{seconds:g} seconds", "more time, or fewer candidates"
-            raise ModelError("the time was up before anything was compared", got=got, wanted=wanted)
-        best = min(shares, key=lambda k: (-shares[k], k))
+
+    def score(left: list[int], rung: int, sequences: int) -> Iterator[tuple[int, float]]:
+        for k in sorted(left, key=lambda k: (_encoding(candidates[k][1]), k)):
+            settings, tagger = candidates[k]
+            tried.append(trials.run(tagger, settings, rung, sequences))
+            if watch is not None:
+                watch(tried[-1])
+            yield k, getattr(tried[-1], name)
+
+    shares, why = halve(range(len(candidates)), rungs, score)
+    if not shares:
+        got, wanted = f"{seconds:g} seconds", "more time, or fewer candidates"
+        raise ModelError("the time was up before anything was compared", got=got, wanted=wanted)
+    best = min(shares, key=lambda k: (-shares[k], k))
     return Search(candidates[best][0], name, tuple(tried), tuple(n for _, n in rungs), 0 if dev else int(folds), why)
 
 
@@ -349,16 +344,16 @@ class _Trials:
 
     def run(self, model: Tagger, settings: Mapping[str, Any], rung: int, sequences: int) -> Candidate:
         """Measure how good a model with these settings is."""
-        begun = perf_counter()
         folded = self._folded(model, sequences)
         decoder = folded.examples.decoder
         self._deadline.check()
         try:
             run = folded.run(lambda _, task, its: model._learner(task, decoder, its), model._plan(self._deadline))
-            figures = folded.figures(run._replace(begun=begun), model.threads)
+            scores, effort = folded.scored(run, model.threads)
         except ModelError as error:
             raise error.at(where=", ".join(f"{name}={value!r}" for name, value in settings.items())) from None
-        return Candidate(rung, {name: jsonable(value) for name, value in settings.items()}, sequences, **figures)
+        shares: dict[str, Any] = {**scores.to_dict(), **effort}
+        return Candidate(rung, {name: jsonable(value) for name, value in settings.items()}, sequences, **shares)
 
     def _folded(self, model: Tagger, sequences: int) -> FoldedExamples:
         """Cut a sample of the data into folds; a development set is the only fold that is held out."""

@@ -64,7 +64,7 @@ class Tagger(Predictor):
     n_weights_: int  # that could be learned
     feature_set_: FeatureChoice | None = None  # what was chosen for features="auto", and why
     tuning_: Tuning | None = None  # how settings were chosen
-    cross_fit_: CrossFit | None = None  # scores of held-out sequences, if settings were chosen; no part of a file
+    cross_fit_: CrossFit | None = None  # the last result of `cross_fit`; no part of a file
     notes_: Mapping[str, Any] = MappingProxyType({})  # that `save` got
 
     def __init_subclass__(cls) -> None:
@@ -89,12 +89,9 @@ class Tagger(Predictor):
         groups: Sequence[Hashable] | None,
         measure: str,
         watch: Callable[[Trial], None] | None,
-    ) -> tuple[Tuning | None, CrossFit | None]:
-        """Choose settings that are left open by cross-validation, or take those of the checkpoint `resume`.
-
-        Returns the scores of held-out sequences too.
-        """
-        return None, None
+    ) -> Tuning | None:
+        """Choose settings that are left open on held-out data, or take those of the checkpoint `resume`."""
+        return None
 
     def _tuned(self) -> Tuning | None:
         """Return the settings that were chosen, as far as they are still left open."""
@@ -150,15 +147,16 @@ class Tagger(Predictor):
         measure : {"auto", "f1", "accuracy", "exact", "quality"}, default "auto"
             What "best" means: the F1 of segments, the share of right tokens, of sequences all right, or the mean of the
             last and of the F1 of each sequence. ``"auto"``: ``"f1"`` if the labels have a scheme or an O, otherwise
-            ``"accuracy"``, and ``"quality"`` where `c1` and `c2` are chosen. Any other value decides both.
+            ``"accuracy"``; `c1` and `c2` are then chosen by the mean accuracy of held-out sequences (`Trial`). Any
+            other value decides both.
         given, dev_given : list of mapping, optional
             Values for rules that are used in training, one mapping per sequence.
         on_unknown : {"raise", "wrong"}
             What to do with a label of the development set that does not occur in `y`: raise an error, or count it as
             wrong.
         groups : sequence, optional
-            A name or a number per sequence: its document, or its source. Where settings are chosen by cross-validation,
-            a group is held out as a whole, as fits data that will come from new sources.
+            A name or a number per sequence: its document, or its source. Where settings are chosen on held-out data, a
+            group is held out as a whole, as fits data that will come from new sources.
         watch : callable, optional
             Called with a `Step` after each iteration.
         watch_tuning : callable, optional
@@ -238,7 +236,7 @@ class Tagger(Predictor):
             dev_examples = examples.of_dev(dev, on_unknown)
             identity |= {"dev": dev_examples.fingerprint(), "dev_given": dev_examples.given_digest()}
             identity["measure"] = measure_of(measure, examples.labels)
-        tuning, cross_fit = self._choose(examples, plan.resume, groups, measure, watch_tuning)
+        tuning = self._choose(examples, plan.resume, groups, measure, watch_tuning)
         if tuning is not None:
             identity["tuning"] = tuning.to_dict()
         sizes = len(features), len(examples.labels)
@@ -256,7 +254,7 @@ class Tagger(Predictor):
         del learner, judge, task, examples, dev_examples, check  # they are larger than all that follows
         linear = Linear.of(layout, *weights).pruned(features)
         self.labels_, self.features_, self.linear_, self.feature_set_ = labels, features, linear, choice
-        self.progress_, self.n_weights_, self.tuning_, self.cross_fit_ = progress, n_weights, tuning, cross_fit
+        self.progress_, self.n_weights_, self.tuning_, self.cross_fit_ = progress, n_weights, tuning, None
         self.seen_ = sketch_of(hashes_of(features, data.X))
         if interruption is not None:
             raise interruption
@@ -329,7 +327,7 @@ class Tagger(Predictor):
         Returns
         -------
         CrossFit
-            The scores of all sequences.
+            The scores of all sequences; also kept in `cross_fit_`, where `bridle.learn` finds them.
 
         Raises
         ------
@@ -357,7 +355,8 @@ class Tagger(Predictor):
         check_held_out(folded.folds)
         tuning = self._tuned()
         run = folded.run(lambda _, task, its: self._learner(task, examples.decoder, its, tuning), self._plan(), watch)
-        return folded.joined(run.batches, self._cross_fit_identity(examples, tuning, held_together))
+        self.cross_fit_ = folded.joined(run.batches, self._cross_fit_identity(examples, tuning, held_together))
+        return self.cross_fit_
 
     def cross_fit_identity(
         self, X: Sequences, y: LabelLists, groups: Sequence[Hashable] | Table | None = None

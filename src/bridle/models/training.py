@@ -260,7 +260,8 @@ def _with_measures(identity: dict[str, Any]) -> dict[str, Any]:
     """Add the measures to an identity that an older version wrote, which had no others."""
     identity = {**({"measure": "accuracy"} if "dev" in identity else {}), **identity}
     if isinstance(tuning := identity.get("tuning"), dict):
-        identity["tuning"] = {**tuning, "measure": tuning.get("measure", "quality")}
+        trials = [{"rung": 0, "mean_accuracy": 0.0, **trial} for trial in tuning.get("trials", ())]
+        identity["tuning"] = {"measure": "quality", **tuning, "trials": trials}
     return identity
 
 
