@@ -135,9 +135,10 @@ def test_scores_that_are_there_are_used(monkeypatch: pytest.MonkeyPatch, tmp_pat
         fit_rules(model(), X, y, cross_fit=built, scores="model")
 
 
-def test_scores_of_tuning_are_used_without_training_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_scores_of_the_last_cross_fit_are_used_without_training_again(monkeypatch: pytest.MonkeyPatch) -> None:
     X, y = data("train")
     tuned = CRF(features=WEAK, scheme="IO", threads=1, iterations=20).fit(X, y)
+    tuned.cross_fit(X, y)
     monkeypatch.setattr(CRF, "cross_fit", lambda *args, **more: pytest.fail("they are there"))
     assert fit_rules(tuned, X, y, threads=1).source == "cross-fitted"
 

@@ -197,7 +197,7 @@ def cross_fitted(
     groups: Sequence[Hashable] | None,
     say: Callable[[str], None],
 ) -> CrossFit:
-    """Return scores of held-out sequences: those by which the settings of the model were chosen, or new ones."""
+    """Return scores of held-out sequences: those of the last `cross_fit` of the model, or new ones."""
     known = model.cross_fit_
     if known is not None and known.identity == model.cross_fit_identity(X, y, groups):
         return known
