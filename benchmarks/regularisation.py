@@ -35,9 +35,9 @@ import numpy as np
 import repository  # noqa: F401  (it makes `experiments` importable)
 from bridle.data import references
 from bridle.features import token_features
-from bridle.learn.statistics import sign_test
 from bridle.models import CRF
 from bridle.report import score
+from bridle.report.significance import sign_test
 from experiments.base import Run
 from experiments.fields import Fields
 from experiments.learned_rules_data import SETS
