@@ -72,6 +72,44 @@ void decode(const PyProblem& self, int engine, const Stop* stop, Out<int32_t> id
     if (self.problem.B == 1) out.seconds[0] += self.spent;
 }
 
+// Documents of the sequences of a problem, which begin at cuts (D + 1). agreements: (mode, penalty, automaton, groups (N)) each.
+void decode_documents(const PyProblem& self, In<int64_t> cuts, nb::list agreements, const Stop* stop, Out<int32_t> ids,
+                      Out<double> score, Out<double> bound, Out<uint8_t> status, Out<int32_t> violations,
+                      Out<int32_t> changes, Out<int64_t> counters, Out<double> seconds) {
+    const Problem& p = self.problem;
+    Documents documents{{cuts.data(), cuts.size()}, {}};
+    for (size_t d = 0; d < cuts.size(); ++d)
+        if (cuts.data()[d] < (d ? cuts.data()[d - 1] : 0) || cuts.data()[d] > p.B)
+            throw nb::value_error("documents are not in order");
+    for (nb::handle agreement : agreements) {
+        const auto groups = nb::cast<In<int32_t>>(agreement[3], false);
+        check_length(groups.size(), p.N);
+        documents.agreements.push_back(
+            {{static_cast<Mode>(nb::cast<int>(agreement[0])), nb::cast<double>(agreement[1])},
+             nb::cast<const CountingAutomaton*>(agreement[2]),
+             groups.data()});
+    }
+    const size_t D = cuts.size() - 1;
+    check_length(ids.size(), p.N), check_length(violations.size(), p.B * int64_t(p.rules.size()));
+    check_length(score.size(), int64_t(D)), check_length(changes.size(), int64_t(D * documents.agreements.size()));
+    const DocumentOutputs out{.ids = ids.data(),
+                              .score = score.data(),
+                              .bound = bound.data(),
+                              .status = status.data(),
+                              .violations = violations.data(),
+                              .changes = changes.data(),
+                              .counters = counters.data(),
+                              .n_counters = counters.shape(1),
+                              .seconds = seconds.data()};
+    if (self.late) {
+        for (size_t d = 0; d < D; ++d) out.bound[d] = kInf, out.status[d] = uint8_t(Status::nothing_found);
+        return;
+    }
+    freely(
+        stop, self.left(), [&](Control& c) { run_documents(p, documents, self.options(), c, out); },
+        self.compiled->memory());
+}
+
 // One sequence, without a batch around it, with so many seconds left if that is not None: (score, bound, status, violations or None, counters, seconds).
 nb::tuple decode_one(PyCompiled& compiled, int engine, nb::object unary, nb::object pairwise, nb::object start,
                      nb::object end, nb::object given, int n_counters, Out<int32_t> ids, nb::object left,
@@ -244,6 +282,8 @@ NB_MODULE(_native, module) {
              "heads"_a, "head_of"_a.none(), "stop"_a.none() = nb::none())
         .def("decode", &decode, "engine"_a, "stop"_a, "ids"_a, "score"_a, "bound"_a, "status"_a, "violations"_a,
              "counters"_a, "seconds"_a, "left"_a.none() = nb::none())
+        .def("decode_documents", &decode_documents, "cuts"_a, "agreements"_a, "stop"_a, "ids"_a, "score"_a, "bound"_a,
+             "status"_a, "violations"_a, "changes"_a, "counters"_a, "seconds"_a)
         .def("k_best_all", &k_best_all, "k"_a, "rows"_a, "stop"_a)
         .def("decode_spans", &decode_spans, "n"_a, "spans"_a, "label"_a, "lazy"_a, "stop"_a, "path"_a, "length"_a,
              "score"_a, "bound"_a, "status"_a, "violations"_a, "counters"_a, "extents"_a.none() = nb::none())

@@ -8,6 +8,7 @@
 #include <optional>
 #include <vector>
 
+#include "search/agreement.h"
 #include "search/best_first.h"
 #include "search/priced.h"
 
@@ -169,6 +170,53 @@ void run(const Problem& problem, Engine engine, const Options& options, Control&
         std::copy(answer.path.begin(), answer.path.end(), out.ids + s.begin);
         if (soft || answer.status == Status::relaxed)
             count_violations(s, answer, verdict, out.violations + b * n_rules);
+    }
+    if (problem.searches) problem.searches->give_back(std::move(own), control.memory());
+}
+
+void run_documents(const Problem& problem, const Documents& documents, const Options& options, Control& control,
+                   const DocumentOutputs& out) {
+    const size_t n_rules = problem.rules.size(), A = documents.agreements.size();
+    std::unique_ptr<Search> own = problem.searches ? problem.searches->take() : std::make_unique<Search>();
+    Verdict verdict;
+    for (size_t d = 0; d + 1 < documents.cuts.size(); ++d) {
+        control.begin();
+        control.check();
+        const int64_t low = documents.cuts[d], high = documents.cuts[d + 1];
+        const int64_t begin = problem.offsets[low], n = problem.offsets[high] - begin;
+        std::vector<Sequence> sequences;
+        std::vector<Agreement> agreements;
+        sequences.reserve(size_t(high - low));
+        for (int64_t b = low; b < high; ++b) {
+            const Sequence& s = sequences.emplace_back(problem, b);
+            for (Agreement a : s.agreements) {
+                a.first = s.begin - begin;
+                agreements.push_back(a);
+            }
+        }
+        for (const DocumentAgreement& a : documents.agreements)
+            agreements.push_back({-1, a.rule.mode, a.rule.penalty, a.kinds, a.group + begin, 0, n});
+        Counters c;
+        Answer answer{.status = Status::nothing_found};
+        if (!control.completes(
+                [&] { answer = best_in_agreement(sequences, agreements, limits_of(options), control, *own, c); })) {
+            answer.bound = 0;
+            for (const Sequence& s : sequences) answer.bound += bound_by_scores(s);
+        }
+        const int64_t values[] = {c.rounds, c.passes, c.expansions, c.states, c.active, c.multipliers};
+        std::copy_n(values, std::min(std::size(values), out.n_counters), out.counters + d * out.n_counters);
+        const bool labelled = answer.score > -kInf && answer.path.size() == size_t(n);
+        out.score[d] = labelled ? answer.score : -kInf, out.bound[d] = answer.bound;
+        out.status[d] = uint8_t(answer.status);
+        out.seconds[d] = control.spent();
+        if (!labelled) continue;
+        std::copy(answer.path.begin(), answer.path.end(), out.ids + begin);
+        for (const Sequence& s : sequences) {
+            judge(s, answer.path.data() + (s.begin - begin), verdict);
+            count_violations(s, {.violations = verdict.violations}, verdict, out.violations + s.b * n_rules);
+        }
+        for (size_t a = 0; a < A; ++a)
+            out.changes[d * A + a] = int32_t(count_changes(agreements[agreements.size() - A + a], answer.path.data()));
     }
     if (problem.searches) problem.searches->give_back(std::move(own), control.memory());
 }

@@ -71,6 +71,34 @@ Answer solve(Engine engine, const Sequence& s, const Options& options, Control& 
 void run(const Problem& problem, Engine engine, const Options& options, Control& control, const Outputs& out,
          const double* left = nullptr);
 
+// A rule about equal tokens of documents: groups count over all tokens of a problem, from 0 in each document.
+struct DocumentAgreement {
+    Rule rule;
+    const CountingAutomaton* kinds;
+    const int32_t* group;  // (N)
+};
+
+// Documents: sequences that follow each other and are decoded together.
+struct Documents {
+    std::span<const int64_t> cuts;  // (D + 1)  the first sequence of each
+    std::vector<DocumentAgreement> agreements;
+};
+
+struct DocumentOutputs {
+    int32_t* ids;           // (N)
+    double *score, *bound;  // (D)
+    uint8_t* status;        // (D)
+    int32_t* violations;    // (B, rules)
+    int32_t* changes;       // (D, agreements)  violations of those
+    int64_t* counters;      // (D, n_counters)
+    size_t n_counters;
+    double* seconds;  // (D)
+};
+
+// Decodes all documents by the engine `search`, each within the limits of a sequence, or throws Stopped.
+void run_documents(const Problem& problem, const Documents& documents, const Options& options, Control& control,
+                   const DocumentOutputs& out);
+
 // The k best labellings of sequence b: fewer if there are fewer. Their violations are those of each rule.
 std::vector<Answer> k_best(const Problem& problem, int64_t b, int k, const Options& options, Control& control);
 
