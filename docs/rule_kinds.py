@@ -134,6 +134,14 @@ KINDS = (
         "`APPLE` are equal.",
     ),
     Kind(
+        "in_document",
+        'in_document(at_most(1, of="A"))',
+        "in the document: at most 1 segment of A",
+        "Something is true of a whole document and not of each sentence: one invoice total, the abstract before the "
+        "references, one type per name. It takes rules about presence, counts and order, and `same_label_for_equal`. "
+        "Sequences that are decoded alone are documents of one sentence; see [documents](../../documents.md).",
+    ),
+    Kind(
         "immediately_followed_by",
         'immediately_followed_by("A", "B")',
         "A next to B",

@@ -1,10 +1,11 @@
 """The contract over very many random problems: `make soak`, or
 
-    python tests/soak.py [--problems 200000] [--start 0] [--jobs 2] [--tiers all] [--log FILE]
+    python tests/soak.py [--problems 200000] [--start 0] [--jobs 2] [--tiers all] [--log FILE] [--documents]
 
 Problem k is `examine(start + k)` of contract.py against enumeration; every twentieth also goes through the integer
 programs and brings a larger problem, too large to enumerate. Exit code 1, and the complaints, at any mismatch.
-To look at one again: `python tests/soak.py --start SEED --problems 1`.
+To look at one again: `python tests/soak.py --start SEED --problems 1`. With `--documents`, problem k is
+`examine_document(start + k)` of document_contract.py instead.
 
 The work is done in parts, which take turns with the tiers of vector instructions (`--tiers`). With `--log` each part
 that is done becomes a line of that file, and a part that the file has, for the same kernels, is not done
@@ -29,6 +30,7 @@ sys.path.insert(0, str(Path(__file__).parent))  # processes that are spawned imp
 
 import bridle
 from contract import examine, examine_medium
+from document_contract import examine_document
 
 KERNELS = Path(__file__).parents[1] / "cpp"
 PART = 5000  # problems
@@ -40,6 +42,8 @@ def examine_one(seed: int) -> list[str]:
     """All complaints about one seed; a crash is one too."""
     rare = seed % EVERY == 0
     try:
+        if os.environ.get("BRIDLE_SOAK_DOCUMENTS"):
+            return examine_document(seed)
         return examine(seed, ilp=rare) + (examine_medium(seed) if rare else [])
     except Exception:
         return [f"seed {seed}: {traceback.format_exc()}"]
@@ -165,7 +169,10 @@ def main() -> int:
     parser.add_argument("--jobs", type=natural, default=0, metavar="J", help="processes (default: one per core)")
     parser.add_argument("--tiers", default="best", metavar="T", help="best, all, or names with commas (default: best)")
     parser.add_argument("--log", type=Path, metavar="FILE", help="write down the parts that are done, and skip them")
+    parser.add_argument("--documents", action="store_true", help="documents instead of sequences; needs its own log")
     chosen = parser.parse_args()
+    if chosen.documents:
+        os.environ["BRIDLE_SOAK_DOCUMENTS"] = "1"  # read by the processes that are spawned
     seeds, available = range(chosen.start, chosen.start + chosen.problems), list(bridle.simd().available)
     if not seeds:
         parser.error("--problems must be at least 1")

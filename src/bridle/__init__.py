@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from bridle import data, engines, features, integrations, learn, models, report, rules
     from bridle.decoding.decoder import Decoder
+    from bridle.decoding.documents import DocumentDecoding
     from bridle.decoding.judge import Verdict, check
     from bridle.decoding.marginals import Probability
     from bridle.decoding.result import Decoding, Decodings
@@ -65,6 +66,7 @@ __all__ = [  # noqa: RUF022  (plainly sorted)
     "Decoder",
     "Decoding",
     "Decodings",
+    "DocumentDecoding",
     "EngineError",
     "Explanation",
     "FeatureError",
@@ -111,6 +113,7 @@ __all__ = [  # noqa: RUF022  (plainly sorted)
 
 _HOMES = {  # where each name is written
     "bridle.decoding.decoder": "Decoder",
+    "bridle.decoding.documents": "DocumentDecoding",
     "bridle.decoding.judge": "Verdict check",
     "bridle.decoding.marginals": "Probability",
     "bridle.decoding.result": "Decoding Decodings",

@@ -58,7 +58,7 @@ ARROW = [
     ["decoding.problem", "decoding.threads"],
     ["engines"],
     ["decoding.result"],
-    ["decoding.judge", "decoding.marginals", "explain"],
+    ["decoding.documents", "decoding.judge", "decoding.marginals", "explain"],
     ["decoding"],
     ["tagging"],
     ["data", "models", "spans"],

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from bridle import _native
 from bridle.arrays import is_integer
 from bridle.deadline import Deadline, check_stopped, current_stop, stopping
+from bridle.decoding.documents import DecodesDocuments
 from bridle.decoding.problem import (
     FAILED,
     INFEASIBLE,
@@ -73,7 +74,7 @@ class Kernel(NamedTuple):
     rules: _native.CompiledRules
 
 
-class Decoder(Summing):
+class Decoder(Summing, DecodesDocuments):
     """Find the best labelling that obeys the rules.
 
     Parameters
@@ -212,7 +213,7 @@ class Decoder(Summing):
     def __getstate__(self) -> dict[str, Any]:
         """Return everything but the parts that are built again."""
         derived = {"compares_tokens", "compiled", "plan", "required_columns", "required_inputs"}
-        derived |= {"kernel", "resolved_engine"}
+        derived |= {"_document_rules", "kernel", "resolved_engine"}
         return {name: value for name, value in self.__dict__.items() if name not in derived}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -255,13 +256,23 @@ class Decoder(Summing):
             return decodings[0]
         n_counters = len(self.resolved_engine.counters)
         try:
-            ids, result = _run(self.kernel, lattice, given, n_counters)
+            ids, result = run_kernel(self.kernel, lattice, given, n_counters)
         except BridleError as error:
             error.sequence = None
             raise
         score, bound, status, counts, counters, seconds = result
         if status > LIMIT:
             return without_answer(self, lattice, given, status, bound, seconds, counters)
+        return decoding_of(self, ids, score, bound, status, counts, self.resolved_engine.stats(counters))
+
+    def _decode_within(self, seconds: float | None, lattice: Lattice, given: Given) -> Decoding:
+        """Decode a sequence within so many seconds; None: within the time limit."""
+        if self.kernel is None or seconds is None:
+            return self.decode(lattice, given)
+        ids, result = run_kernel(self.kernel, lattice, given, len(self.resolved_engine.counters), seconds)
+        score, bound, status, counts, counters, spent = result
+        if status > LIMIT:
+            return without_answer(self, lattice, given, status, bound, spent, counters)
         return decoding_of(self, ids, score, bound, status, counts, self.resolved_engine.stats(counters))
 
     def decode_batch(
@@ -428,7 +439,7 @@ class Decoder(Summing):
             return explain(self, lattice, given)
 
 
-def _run(
+def run_kernel(
     kernel: Kernel, lattice: Lattice, given: Given | None, n_counters: int, seconds: float | None = None
 ) -> tuple[npt.NDArray[np.int32], tuple[Any, ...]]:
     """Decode one sequence by a kernel: ids; score, bound, status, violations, counters, seconds."""
@@ -454,7 +465,7 @@ def without_answer(
         limit = decoder.limits.time_limit
         kernel, left = Kernel(_RELAXED, decoder.compiled.native("relaxed")), None if limit is None else limit - seconds
         n_counters = len(_RELAXED_COUNTERS) + 1
-        ids, result = _run(kernel, lattice, given, n_counters, None if left is None else max(0.0, left))
+        ids, result = run_kernel(kernel, lattice, given, n_counters, None if left is None else max(0.0, left))
         score, bound, status, counts, (*numbers, proved), _ = result
         if status == RELAXED:
             stats = dict(zip(_RELAXED_COUNTERS, numbers, strict=True))

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from bridle.decoding.result import Decoding
 from bridle.lattice import Lattice
 from bridle.rules.base import Rule, Soft
+from bridle.rules.documents import cost_in_document, count_in_document
+
+if TYPE_CHECKING:
+    from bridle.decoding.documents import DocumentDecoding
 
 
 @dataclass(frozen=True)
@@ -46,10 +52,10 @@ class Verdict:
 
 
 def check(
-    lattice: Lattice,
+    lattice: Lattice | Sequence[Lattice],
     rules: Sequence[Rule],
-    decoding: Decoding,
-    given: Mapping[str, Any] | None = None,
+    decoding: Decoding | DocumentDecoding,
+    given: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
     *,
     tolerance: float = 1e-6,
 ) -> Verdict:
@@ -61,14 +67,14 @@ def check(
 
     Parameters
     ----------
-    lattice : Lattice
-        The scores that were decoded.
+    lattice : Lattice, or sequence of Lattice
+        The scores that were decoded; those of the sentences if it is a `DocumentDecoding`.
     rules : sequence of Rule
         The rules of the decoder, in its order: ``decoder.rules``.
-    decoding : Decoding
+    decoding : Decoding or DocumentDecoding
         What the decoder returned. It must have labels.
-    given : mapping, optional
-        The values that came with the sequence.
+    given : mapping, or sequence of mappings, optional
+        The values that came with the sequence, or with each sentence.
     tolerance : float, default 1e-6
         Largest difference of scores, relative to their size.
 
@@ -89,15 +95,30 @@ def check(
     >>> bridle.check(lattice, decoder.rules, replace(d, score=9.0, bound=9.0)).complaints
     ['the score is 4.0, not 9.0', 'optimal, but bound 9.0 and score 4.0 do not meet']
     """
-    counts = [rule.violations(decoding.ids, decoding.label_set, given) for rule in rules]
-    return judge(rules, counts, lattice.score(decoding.ids), decoding, tolerance)
+    if isinstance(lattice, Lattice):
+        assert not isinstance(given, Sequence) and isinstance(decoding.ids, np.ndarray)
+        counts = [rule.violations(decoding.ids, decoding.label_set, given) for rule in rules]
+        return judge(rules, counts, lattice.score(decoding.ids), decoding, tolerance)
+    givens = [{}] * len(lattice) if given is None else given
+    assert not isinstance(givens, Mapping)
+    ids = [sentence.tolist() for sentence in decoding.ids]
+    counts = [count_in_document(rule, ids, decoding.label_set, givens) for rule in rules]
+    total = float(sum(x.score(y) for x, y in zip(lattice, decoding.ids, strict=True)))
+    return judge(rules, counts, total, decoding, tolerance, cost=cost_in_document)
 
 
 def judge(
-    rules: Sequence[Rule], counts: list[int], total: float, claim: Any, tolerance: float, complaints: Sequence[str] = ()
+    rules: Sequence[Rule],
+    counts: list[int],
+    total: float,
+    claim: Any,
+    tolerance: float,
+    complaints: Sequence[str] = (),
+    *,
+    cost: Callable[[Soft, int], float] = Soft.cost,
 ) -> Verdict:
     """Judge a claim (a decoding or a selection) whose labels or spans score `total` and violate each rule so often."""
-    penalty = sum(rule.cost(count) for rule, count in zip(rules, counts, strict=True) if isinstance(rule, Soft))
+    penalty = sum(cost(rule, count) for rule, count in zip(rules, counts, strict=True) if isinstance(rule, Soft))
     score, wrong = total - penalty, list(complaints)
     near = tolerance * max(1.0, abs(score))
     for name, claimed, value in (("score", claim.score, score), ("penalty", claim.penalty, penalty)):

@@ -18,6 +18,7 @@ from bridle.rules.base import Rule, Soft
 from bridle.rules.boolean import matches
 from bridle.rules.conditions import first_token, last_token, phrases, tokens
 from bridle.rules.counts import at_least, at_most, exactly, length, no_duplicates
+from bridle.rules.documents import in_document
 from bridle.rules.equal import same_label_for_equal
 from bridle.rules.loading import load, parse_lines
 from bridle.rules.order import before, ends_with, first_before, followed_by, if_present, present, starts_with
@@ -57,6 +58,7 @@ __all__ = [
     "given",
     "if_present",
     "immediately_followed_by",
+    "in_document",
     "label_at",
     "last_token",
     "length",

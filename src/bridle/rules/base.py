@@ -61,6 +61,7 @@ class Rule:
 
     text: ClassVar[tuple[str, ...]] = ()  # sentences such as "at most {k:int} {count:unit} of {of:names}"
     kinds: ClassVar[list[type[Rule]]] = []  # all that can be written in a .rules file
+    of_document: ClassVar[bool] = False  # is it about all sentences of a document together?
 
     def __init_subclass__(cls) -> None:
         if "text" in cls.__dict__:
@@ -406,6 +407,10 @@ def _combine(kind: str, *rules: Rule) -> Rule:
     if soft is not None:
         wanted, cause = "rules without a penalty", "Combine the hard rules, then call .soft(...) on the result."
         raise RuleError("only hard rules can be combined", got=str(soft), wanted=wanted, cause=cause)
+    whole = next((rule for rule in rules if rule.of_document), None)
+    if whole is not None:
+        wanted, cause = "rules about sequences", "Combine the rules, then call in_document(...) on the result."
+        raise RuleError("rules about documents cannot be combined", got=str(whole), wanted=wanted, cause=cause)
     combined: Rule = getattr(boolean, kind)(*rules)
     return combined
 

@@ -42,6 +42,7 @@ from bridle.rules.conditions import (
     parts_of,
     texts_of,
 )
+from bridle.rules.documents import InDocument
 from bridle.rules.equal import SameLabelForEqual
 from bridle.rules.patterns import Matching, matcher
 from bridle.rules.references import Names, Place
@@ -101,6 +102,8 @@ class CompiledRules:
         return sum(form.n_bytes for form in tuple(self._native.values()))
 
     def _conjunct(self, number: int, part: Rule, soft: bool) -> _Conjunct:
+        if isinstance(part, InDocument):
+            part = part.rule
         names, places = part.names(), part.places()
         if len(places) > _MOST_PLACES:
             raise RuleError("a rule names too many positions", got=len(places), wanted="fewer; split the rule")
@@ -112,10 +115,7 @@ class CompiledRules:
         return _Conjunct(number, part, names, keys, places, frozenset(kinds))
 
     def _mode(self, rule: Rule, absorb: Absorb) -> int:
-        """Return the mode of a rule in the kernels: how its violations are charged."""
-        if isinstance(rule, Soft):
-            return _PER_VIOLATION if rule.per == "violation" else _PER_SEQUENCE
-        return _HARD_ONCE if absorb == "relaxed" and len(rule.conjuncts()) > 1 else _HARD
+        return _HARD_ONCE if absorb == "relaxed" and len(rule.conjuncts()) > 1 else mode_of(rule)
 
     def absorbed(self, absorb: Absorb = "masks") -> list[bool]:
         """Return for each rule whether it becomes masks as a whole, whatever is given."""
@@ -209,6 +209,13 @@ class CompiledRules:
                 raise error
             errors.setdefault(b, error)
         return bound
+
+
+def mode_of(rule: Rule) -> int:
+    """Return the mode of a rule in the kernels: how its violations are charged."""
+    if isinstance(rule, Soft):
+        return _PER_VIOLATION if rule.per == "violation" else _PER_SEQUENCE
+    return _HARD
 
 
 @dataclass(eq=False)

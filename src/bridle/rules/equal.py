@@ -13,7 +13,7 @@ groups.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -54,10 +54,7 @@ class _Groups:
 
     @classmethod
     def of(cls, given: Mapping[str, Any], n: int, equal: Equal) -> _Groups:
-        tokens = given.get("tokens") if isinstance(given, dict) else None
-        if type(tokens) is not list or len(tokens) != n or set(map(type, tokens)) != {str}:
-            tokens = texts_of(given, TOKENS, n)
-        return _grouped(tuple(tokens), equal)
+        return _grouped(tuple(SameLabelForEqual(equal).texts(given, n)), equal)
 
 
 @lru_cache(maxsize=64)  # each place of a rule asks, and several rules may
@@ -124,7 +121,18 @@ class SameLabelForEqual(Rule):
 
     def groups(self, given: Mapping[str, Any], n: int) -> npt.NDArray[np.int32]:
         """Return the group of each of n tokens, from 0; -1 for a token whose text does not repeat."""
-        return _Groups.of(given, n, self.equal).numbers
+        return self.groups_of(self.texts(given, n))
+
+    def texts(self, given: Mapping[str, Any], n: int) -> list[str]:
+        """Return the texts of n tokens."""
+        tokens = given.get("tokens") if isinstance(given, dict) else None
+        if type(tokens) is list and len(tokens) == n and set(map(type, tokens)) <= {str}:
+            return tokens
+        return texts_of(given, TOKENS, n)
+
+    def groups_of(self, texts: Sequence[str]) -> npt.NDArray[np.int32]:
+        """Return the groups of tokens with these texts."""
+        return _grouped(tuple(texts), self.equal).numbers
 
     def automata(self, sets: tuple[Sets, ...], labels: Labels) -> list[LazyAutomaton]:
         """Return one automaton for all groups, as formulas need it. Alone, the rule has one for each: `tables`."""

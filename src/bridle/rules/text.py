@@ -38,6 +38,7 @@ from bridle.rules.conditions import (
     in_context,
     parts_of,
 )
+from bridle.rules.documents import InDocument, in_document
 from bridle.rules.equal import Equal
 from bridle.rules.references import Names, Place
 
@@ -45,6 +46,7 @@ ReadList = Callable[[str], PhraseList]  # the name of a file, as a rule has it -
 MOST_CONNECTIVES = 150  # of one line: not, and, or, implies, iff, opened parentheses
 # from the tightest to the loosest
 PAIRS: dict[str, Callable[[Rule, Rule], Pair]] = {"and": And, "or": Or, "implies": Implies, "iff": Iff}
+_DOCUMENT = ("in", "the", "document:")  # before a rule about all sentences of a document
 WORDS = {"not", *PAIRS, "given", "tokens", "penalty", "per", "nowhere"}
 # Words of sentences that were added later. Files may have labels with these names and no quotation marks, which go on
 # to mean what they did; new ones are printed between quotation marks.
@@ -163,6 +165,8 @@ def to_text(rule: Rule) -> str:
     if isinstance(rule, Soft):
         per = " per violation" if rule.per == "violation" else ""
         return f"{to_text(rule.rule)}  [penalty {rule.penalty!r}{per}]"
+    if isinstance(rule, InDocument):
+        return f"in the document: {to_text(rule.rule)}"
     if isinstance(rule, Not):
         return f"not ({to_text(rule.rule)})"
     if isinstance(rule, Pair):
@@ -171,6 +175,8 @@ def to_text(rule: Rule) -> str:
         values = {p.field: getattr(rule, p.field, None) for p in pieces if isinstance(p, Slot)}
         if type(rule) is kind and None not in values.values():
             return " ".join(p if isinstance(p, str) else _print_slot(p.type, values[p.field], rule) for p in pieces)
+    if type(rule).__str__ is not Rule.__str__:
+        return str(rule)
     raise TypeError(f"{type(rule).__name__} has no sentence")
 
 
@@ -261,9 +267,15 @@ class _Parser:
         self.at += fits
         return fits
 
+    def skip_words(self, *words: str) -> bool:
+        """Take words if they are next."""
+        fits = self.tokens[self.at : self.at + len(words)] == [Token("word", word) for word in words]
+        self.at += len(words) * fits
+        return fits
+
     def line(self) -> Rule:
         """Parse the whole line: a rule, and its penalty if it has one."""
-        rule = self.formula()
+        rule = in_document(self.formula()) if self.skip_words(*_DOCUMENT) else self.formula()
         if self.skip("mark", "["):
             self.take("word", "penalty")
             penalty = self.number()
