@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import chdir
 from pathlib import Path
 from typing import NamedTuple
 
 import bridle
+from commands import Cli
 
 ROOT = Path(__file__).parents[1]
 BASH = shutil.which("bash")
@@ -64,7 +67,7 @@ def shows_file(command: str) -> bool:
     return command.startswith("cat ") and "|" not in command
 
 
-def run(command: list[str], folder: Path, *, seconds: float = 60) -> subprocess.CompletedProcess[str]:
+def run(command: list[str], folder: Path, *, seconds: float = 600) -> subprocess.CompletedProcess[str]:
     """Run a command elsewhere; `bridle` is still this Bridle."""
     here = str(Path(bridle.__file__).parents[1])
     environment = {**os.environ, "PYTHON": sys.executable, "PYTHONPATH": here, "COLUMNS": "200", "NO_COLOR": "1"}
@@ -76,8 +79,19 @@ def told(block: Block, folder: Path) -> Iterator[tuple[str, str]]:
     make_files(block, folder)
     for command, output in commands(block):
         if not shows_file(command):
-            done = run([str(BASH), "-c", f'bridle() {{ "$PYTHON" -m bridle "$@"; }}\n{command}'], folder)
-            yield pattern_of(output.strip()), (done.stdout + done.stderr).strip()
+            yield pattern_of(output.strip()), printed(command, folder).strip()
+
+
+def printed(command: str, folder: Path) -> str:
+    """Return what a command prints: a plain `bridle ...` runs in this process, all others in a shell."""
+    if command.startswith("bridle ") and not re.search(r"[|&;<>$`*?~{}()\\]", command):
+        with chdir(folder):
+            result = Cli(env={"COLUMNS": "200", "NO_COLOR": "1"})(*shlex.split(command)[1:])
+        if result.exception is None or isinstance(result.exception, SystemExit):
+            return str(result.stdout + result.stderr)
+        raise result.exception
+    done = run([str(BASH), "-c", f'bridle() {{ "$PYTHON" -m bridle "$@"; }}\n{command}'], folder)
+    return done.stdout + done.stderr
 
 
 def pattern_of(text: str) -> str:
@@ -90,7 +104,7 @@ def is_run(name: str) -> bool:
     return bool(blocks("python", name)) or any("$ bridle" in block.text for block in blocks("console", name))
 
 
-def run_page(name: str, folder: Path, *, seconds: float = 60) -> None:
+def run_page(name: str, folder: Path, *, seconds: float = 600) -> None:
     """Files that a page shows are there; its Python is one script; then come its commands."""
     shown = [block for block in blocks("console", name) if "$ bridle" in block.text]
     for block in shown:
