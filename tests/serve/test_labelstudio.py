@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from bridle.data import read
+from bridle.errors import FileError
 from bridle.serve import RuleText
-from bridle.serve.labelstudio import Tags, model_version
+from bridle.serve.labelstudio import Corrections, Tags, model_version
 from serving import Client, service_of
 
 CONFIG = """<View>
@@ -59,7 +60,7 @@ def test_tasks_get_regions_that_obey_the_rules(client: Client, tmp_path: Path) -
     for text, prediction in zip(TEXTS, result, strict=True):
         assert prediction["model_version"] == version["model_version"]
         scores = [region["score"] for region in prediction["result"]]
-        assert prediction["score"] == min(scores) and all(0 < score <= 1 for score in scores)
+        assert prediction["probability"] <= min(scores) and all(0 < score <= 1 for score in scores)
         for region in prediction["result"]:
             assert (region["from_name"], region["to_name"], region["type"]) == ("field", "reference", "labels")
             value = region["value"]
@@ -72,6 +73,56 @@ def test_tasks_get_regions_that_obey_the_rules(client: Client, tmp_path: Path) -
     )
     options = {"key": "body", "kind": "predictions", "scheme": "IO", "tokens": "references"}
     assert [list(label.labels or ()) for label in read(path, "labelstudio", **options)] == labels
+
+
+def test_scores_are_those_of_the_model_alone(client: Client) -> None:
+    """A label that a rule forced is certain given the rule; tasks that rules changed rank first."""
+    service = client.service
+    texts = [example.text for example in service.sample[:40] if example.text]
+    predictions = client.ok("/predict", {"tasks": [{"data": {"text": text}} for text in texts]})["results"]
+    plain = [item["labels"] for item in client.ok("/tag", {"texts": texts, "rule_set": "none"})["results"]]
+    ruled = [item["labels"] for item in client.ok("/tag", {"texts": texts})["results"]]
+    assert [item["changed_by_rules"] for item in predictions] == [a != b for a, b in zip(plain, ruled, strict=True)]
+    assert 0 < sum(item["changed_by_rules"] for item in predictions) < len(texts)
+    decoder = service.tagger.decoder()
+    for text, labels, item in zip(texts, ruled, predictions, strict=True):
+        tokens, offsets = service.split(text)
+        own = decoder.marginals(service.tagger.lattice(tokens))[range(len(labels)), service.labels.ids(labels)]
+        for region in item["result"]:
+            inside = [region["value"]["start"] <= start < region["value"]["end"] for start, _ in offsets]
+            assert region["score"] == pytest.approx(own[inside].min(), abs=1e-6)
+        assert item["score"] == pytest.approx(item["probability"] - item["changed_by_rules"])
+        assert item["probability_with_rules"] > 0
+    first = sorted(range(len(texts)), key=lambda k: predictions[k]["score"])
+    changed = [predictions[k]["changed_by_rules"] for k in first]
+    assert changed == sorted(changed, reverse=True)
+
+
+def event_of(task: int, label: str, action: str = "ANNOTATION_CREATED") -> dict[str, object]:
+    region = {"from_name": "field", "to_name": "reference", "type": "labels"}
+    result = [{**region, "value": {"start": 0, "end": 7, "text": "Lamport", "labels": [label]}}]
+    data = {"id": task, "data": {"body": TEXTS[1]}}
+    return {"action": action, "annotation": {"id": 9, "result": result}, "task": data, "project": {"id": 3}}
+
+
+def test_annotations_are_stored_for_training(tmp_path: Path) -> None:
+    path = tmp_path / "corrections.jsonl"
+    own = Client(service_of(), corrections=Corrections(path))
+    assert own.ok("/webhook", event_of(1, "AUTHOR")) == {"status": "stored"}
+    assert own.ok("/v1/webhook", event_of(2, "TITLE")) == {"status": "stored"}
+    assert own.ok("/webhook", event_of(1, "VENUE", "ANNOTATION_UPDATED")) == {"status": "stored"}
+    for other in ({"action": "PROJECT_UPDATED"}, {"action": "ANNOTATION_CREATED", "task": 3}, [], 7):
+        assert own.ok("/webhook", other) == {"status": "ignored"}
+    own.app.state.close()
+    again = Client(service_of(), corrections=Corrections(path))  # after a restart
+    assert again.ok("/webhook", event_of(2, "DATE", "ANNOTATION_UPDATED")) == {"status": "stored"}
+    again.app.state.close()
+    examples = list(read(path, "labelstudio", key="body", scheme="IO", tokens="references"))
+    assert [(example.id, (example.labels or [])[0]) for example in examples] == [(1, "VENUE"), (2, "DATE")]
+    (tmp_path / "other.jsonl").write_text("[1]\n")
+    for bad in (tmp_path / "other.jsonl", tmp_path, tmp_path / "nowhere" / "x"):
+        with pytest.raises(FileError, match=r"cannot write corrections|not a file of corrections"):
+            Corrections(bad)
 
 
 def test_events_are_acknowledged(client: Client) -> None:

@@ -190,7 +190,7 @@ def test_requests_that_arrive_together_are_one_batch_and_get_their_own_answers(
     sample = [list(example.tokens) for example in client.service.sample[:61]]
     alone = [client.ok("/tag", {"tokens": [tokens]}) for tokens in sample]
     before = batches(client)
-    lane, begun = client.app.state.server_rules, threading.Event()
+    lane, begun = client.app.state.default.server_rules, threading.Event()
     run = lane._run
 
     def run_when_the_others_wait(jobs: Sequence[Job]) -> None:

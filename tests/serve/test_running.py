@@ -239,6 +239,31 @@ def test_a_stop_does_not_wait_for_work_whose_time_is_up(run: Cli, model: Path) -
     assert "Traceback" not in "".join(server.said)
 
 
+def test_a_signal_loads_models_and_rules_again(run: Cli, model: Path, tmp_path: Path) -> None:
+    """Requests go on meanwhile, and none is lost; a rule that cannot be read leaves the old ones."""
+    rules = tmp_path / "my.rules"
+    rules.write_text("forbid VENUE\n", encoding="utf-8")
+    server = Server(run, model, "--rules", rules, "--access-log", "--log-format", "json")
+    try:
+        before = server.post("/tag", {"texts": TEXTS})[1]["rules"]
+        rules.write_text("forbid AUTHOR\n", encoding="utf-8")
+        server.process.send_signal(signal.SIGHUP)
+        ends = time.monotonic() + patience(20)
+        while (answer := server.post("/v1/models/refs/tag", {"texts": TEXTS}))[1]["rules"] == before:
+            assert answer[0] == 200 and time.monotonic() < ends
+        rules.write_text("nonsense\n", encoding="utf-8")
+        server.process.send_signal(signal.SIGHUP)
+        while not any("cannot load again" in line for line in server.said):
+            assert server.post("/tag", {"texts": TEXTS})[1]["rules"] == answer[1]["rules"]
+            assert time.monotonic() < ends
+        assert server.stop() == 0
+        lines = [json.loads(line) for line in server.said[1:]]
+        assert {line["level"] for line in lines} == {"info", "warning", "error"}
+        assert any(line.get("path") == "/tag" and line["status"] == 200 for line in lines)
+    finally:
+        server.close()
+
+
 # ---- attacks --------------------------------------------------------------------------------------------------------
 
 

@@ -59,7 +59,7 @@ class Watched:
 
     def __init__(self, client: Client, lane: str, monkeypatch: pytest.MonkeyPatch) -> None:
         self.under_way, self.ended = threading.Event(), threading.Event()
-        chosen = getattr(client.app.state, lane)
+        chosen = getattr(client.app.state.default, lane)
         run = chosen._run
 
         def watched(jobs: Sequence[Job]) -> None:
@@ -111,12 +111,12 @@ def test_a_request_whose_time_is_up_stops_its_work(kind: str, monkeypatch: pytes
 
 def test_a_client_that_stays_gets_its_answer_however_long_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
     client = Client(service_of())
-    run = client.app.state.server_rules._run
+    run = client.app.state.default.server_rules._run
 
     def slowly(jobs: Sequence[Job]) -> None:
         time.sleep(0.1)
         run(jobs)
 
-    monkeypatch.setattr(client.app.state.server_rules, "_run", slowly)
+    monkeypatch.setattr(client.app.state.default.server_rules, "_run", slowly)
     assert client.ok("/tag", {"texts": ["Knuth, D. The TeXbook. 1984"]})["results"][0]["status"] == "optimal"
     client.app.state.close()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import webbrowser
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from enum import Enum
 from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -19,7 +20,6 @@ from bridle.cli.options import (
     FormatOption,
     FormatOptions,
     LabelOption,
-    ModelArgument,
     RulesOption,
     ThreadsOption,
     TokensKind,
@@ -36,6 +36,15 @@ if TYPE_CHECKING:
     from bridle.serve import Limits, RuleText, Service
 
 ACCESS = "Access"
+
+
+class LogFormat(Enum):
+    """Forms of the log."""
+
+    text = "text"
+    json = "json"
+
+
 HostOption = Annotated[str, typer.Option("--host", metavar="ADDRESS", help="Address to listen on.")]
 TokenOption = Annotated[
     str | None,
@@ -60,8 +69,14 @@ def _limit(help: str, *, metavar: str = "N", min: float | None = 1) -> Any:
 
 @app.command(cls=Command)
 def serve(
-    model: ModelArgument,
-    rules: RulesOption = None,
+    models: Annotated[
+        list[Path],
+        typer.Argument(metavar="MODEL...", help="Models that bridle train wrote; the first is the default."),
+    ],
+    rules: Annotated[
+        list[str] | None,
+        typer.Option("--rules", metavar="[MODEL=]FILE", help=".rules file to obey, or of one model; can be repeated."),
+    ] = None,
     rule_set: Annotated[
         list[str] | None,
         typer.Option("--rule-set", metavar="NAME=FILE", help="Further rules that requests can name; can be repeated."),
@@ -115,22 +130,37 @@ def serve(
     ] = "300MB",
     max_data: Annotated[str, _limit("Memory for data that was uploaded.", metavar="SIZE", min=None)] = "100MB",
     threads: ThreadsOption = 0,
+    corrections: Annotated[
+        Path | None,
+        typer.Option(
+            "--corrections",
+            metavar="FILE",
+            help="Store what annotators of Label Studio submit, for bridle train.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = None,
     access_log: Annotated[
         bool, typer.Option("--access-log", help="Log every request on stderr.", rich_help_panel=OUTPUT)
     ] = False,
+    log_format: Annotated[
+        LogFormat, typer.Option("--log-format", help="Lines of the log.", rich_help_panel=OUTPUT)
+    ] = LogFormat.text,
 ) -> None:
-    """Serve a model and its rules over HTTP.
+    """Serve models and their rules over HTTP.
 
     Open http://127.0.0.1:8000/ in a browser, or call POST /tag, /decode, /explain, /rules/check, /evaluate and others;
     GET /docs lists them, GET /openapi.json describes them. Requests that arrive together are decoded in one batch.
     Label Studio can use the same address as its ML backend. A request reads no file, and its rules are limited.
 
-    SIGTERM and Ctrl-C stop the server when requests in flight have been answered; a second Ctrl-C stops it at once.
+    All paths exist as /v1/... too; /v1/models/NAME/tag and so on are those of the model NAME.bridle. SIGTERM and Ctrl-C
+    stop the server when requests in flight have been answered; a second Ctrl-C stops it at once. SIGHUP, or POST
+    /reload with the token, loads models and rules again without losing a request.
 
     \b
     Examples:
       bridle serve refs.bridle --rules my.rules
       bridle serve refs.bridle --rules my.rules --rule-set strict=strict.rules --port 9000
+      bridle serve refs.bridle ner.bridle --rules refs=refs.rules --rules ner=ner.rules
       BRIDLE_TOKEN=secret bridle serve refs.bridle --host 0.0.0.0
       curl localhost:8000/tag -H 'Content-Type: application/json' -d '{"texts": ["Knuth, D.: The TeXbook. 1984"]}'
 
@@ -160,12 +190,26 @@ def serve(
         compiled_bytes=parse_size(max_compiled, "max_compiled"),
         data_bytes=parse_size(max_data, "max_data"),
     )
-    tagger = bridle.load(model)
-    sample = _examples(tagger, data, format, columns, label, option)
-    service = _service(tagger, model.stem, rules, rule_set, sample, limits, threads, tokens)
+    known = {model.stem for model in models}
+
+    def load_services() -> list[Service]:
+        services = []
+        for k, model in enumerate(models):
+            tagger, own = bridle.load(model), _rules_of(model.stem, rules, known)
+            sample = _examples(tagger, None if k else data, format, columns, label, option)
+            sets = None if k else rule_set
+            services.append(_service(tagger, model.stem, own, sets, sample, limits, threads, tokens))
+        return services
+
+    from bridle.serve.labelstudio import Corrections
+
+    services = load_services()
+    store = None if corrections is None else Corrections(corrections)
     if not is_loopback(host) and token is None:
         warn(f"everybody who can reach {host} can use this server; pass --token, or set BRIDLE_TOKEN")
-    _run(service, host, port, token, cors or (), allow_host, access_log, page=False)
+    one_or_all = services[0] if len(services) == 1 else services
+    more = {"load": load_services, "corrections": store, "log_format": log_format.value}
+    _run(one_or_all, host, port, token, cors or (), allow_host, access_log, page=False, **more)
 
 
 @app.command(cls=Command)
@@ -237,6 +281,18 @@ def _examples(
         return list(examples)
 
 
+def _rules_of(name: str, rules: Sequence[str] | None, known: Collection[str]) -> list[Path]:
+    """Return the files of rules of a model: those that name it, and those that name none."""
+    files = []
+    for path in rules or ():
+        model, is_, rest = path.partition("=")
+        if not is_ or model not in known:
+            files.append(Path(path))
+        elif model == name:
+            files.append(Path(rest))
+    return files
+
+
 def _service(
     tagger: Tagger,
     name: str,
@@ -276,7 +332,7 @@ def is_loopback(host: str) -> bool:
 
 
 def _run(
-    service: Service,
+    services: Service | Sequence[Service],
     host: str,
     port: int,
     token: str | None,
@@ -284,6 +340,7 @@ def _run(
     allowed: Sequence[str] | None,
     access_log: bool,
     page: bool,
+    **more: Any,
 ) -> None:
     from bridle.serve import run
 
@@ -293,9 +350,10 @@ def _run(
     hosts = local if is_loopback(host) or allowed else None
 
     def ready(address: str) -> None:
-        print_stderr(f"bridle: serving {service.name} at {address}/ (Ctrl-C stops it)")
+        names = ", ".join(service.name for service in (services if isinstance(services, Sequence) else [services]))
+        print_stderr(f"bridle: serving {names} at {address}/ (Ctrl-C stops it)")
         if page:
             webbrowser.open(f"{address}/")
 
     log = "info" if access_log else "warning"
-    run(service, host=host, port=port, token=token, origins=cors, hosts=hosts, log=log, ready=ready)
+    run(services, host=host, port=port, token=token, origins=cors, hosts=hosts, log=log, ready=ready, **more)

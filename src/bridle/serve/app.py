@@ -18,10 +18,14 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.routing import Route, Router
 
-from bridle.serve.endpoints import ENDPOINTS, Endpoint, State, describe_api
+from bridle.serve.endpoints import ENDPOINTS, Endpoint, Site, State, describe_api
 from bridle.serve.errors import HttpError, too_large
 from bridle.serve.guard import BODY, App, Guard, Receive, Scope, Send, respond, while_connected
+from bridle.serve.labelstudio import Corrections
+from bridle.serve.limits import Limits
 from bridle.serve.service import Service
+
+STATE = "bridle.state"  # key of the state of the model in the scope
 
 CONTENT_TYPES = {
     ".css": b"text/css; charset=utf-8",
@@ -38,19 +42,26 @@ _LONE_SURROGATE = re.compile(rb"\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])
 
 
 def create_app(
-    service: Service,
+    services: Service | Sequence[Service],
     *,
+    load: Callable[[], Sequence[Service]] | None = None,
+    corrections: Corrections | None = None,
     token: str | None = None,
     origins: Sequence[str] = (),
     hosts: Collection[str] | None = None,
     requests: int | None = None,
+    log_requests: bool = False,
 ) -> App:
-    """Create the ASGI application of a service.
+    """Create the ASGI application of one or several services.
 
     Parameters
     ----------
-    service : Service
-        The model, rules and limits.
+    services : Service or sequence of Service
+        Models, their rules and limits; the first one answers requests that name none.
+    load : callable, optional
+        Makes the services again from their files, for ``POST /reload`` and SIGHUP.
+    corrections : Corrections, optional
+        The file that takes annotations of Label Studio.
     token : str, optional
         Token that requests must bring; by default none.
     origins : sequence of str, optional
@@ -59,54 +70,83 @@ def create_app(
         Names by which the server may be called; None allows any.
     requests : int, optional
         Requests at the same time; further ones get the status 503, except for /health, /ready and /metrics.
+    log_requests : bool, default False
+        Whether the logger ``bridle.serve`` gets a line for each request.
 
     Returns
     -------
     ASGI application
-        Run it with any ASGI server. Its attribute `state` is the `State`.
+        Run it with any ASGI server. Its attribute `state` is the `Site`.
     """
+    services = [services] if isinstance(services, Service) else list(services)
     pages = _static_pages(files("bridle.serve") / "static")
     made_pages = {
         "/": pages["index.html"],
         "/docs": _list_endpoints(),
-        "/openapi.json": Page.of(describe_api(service), ".json"),
+        "/openapi.json": Page.of(describe_api(services[0]), ".json"),
     }
-    state = State(service, tuple(dict.fromkeys([*(each.path for each in ENDPOINTS), *made_pages])))
-    routes = [Route(each.path, _JsonEndpoint(each, state), methods=[each.method]) for each in ENDPOINTS]
+    paths = tuple(dict.fromkeys([*(each.path for each in ENDPOINTS), *made_pages]))
+    site = Site(services, paths, load=load, corrections=corrections, has_token=token is not None)
+    limits = services[0].limits
+    routes = [Route(each.path, _JsonEndpoint(each, limits), methods=[each.method]) for each in ENDPOINTS]
     routes += [Route(path, page, methods=["GET"]) for path, page in made_pages.items()]
     routes += [Route(f"/static/{name}", page, methods=["GET"]) for name, page in pages.items()]
-    router = _ErrorRouter(Router(routes, redirect_slashes=False, lifespan=partial(_lifespan, state=state)))
+    router = _ErrorRouter(Router(routes, redirect_slashes=False, lifespan=partial(_lifespan, site=site)))
     guarded: Any = Guard(
         router,
-        service.limits,
-        state.metrics,
+        limits,
+        site.metrics,
         token=token,
         hosts=hosts,
         requests=requests,
-        is_stopping=lambda: state.is_stopping,
+        log_requests=log_requests,
+        is_stopping=lambda: site.is_stopping,
     )
+    guarded = _Paths(guarded, site)
     if origins:
         guarded = CORSMiddleware(
             guarded, allow_origins=list(origins), allow_methods=["GET", "POST"], allow_headers=["authorization"]
         )
-    guarded.state = state
+    guarded.state = site
     app: App = guarded
     return app
+
+
+class _Paths:
+    """An application that gets the state of a model in the scope, and the path without version and model.
+
+    ``/v1/tag`` and ``/tag`` are the same; ``/v1/models/NAME/tag`` names a model.
+    """
+
+    def __init__(self, app: App, site: Site) -> None:
+        self._app, self.state = app, site
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            path: str = scope["path"]
+            state: State | None = self.state.default
+            if path.startswith("/v1/"):
+                path = path.removeprefix("/v1")
+                if path.startswith("/models/"):
+                    name, _, rest = path.removeprefix("/models/").partition("/")
+                    path, state = f"/{rest}", self.state.states.get(name)
+            scope = {**scope, "path": path, STATE: state}
+        await self._app(scope, receive, send)
 
 
 class _JsonEndpoint:
     """An endpoint as an ASGI application that reads and writes JSON."""
 
-    def __init__(self, endpoint: Endpoint, state: State) -> None:
-        self._state, self._handle, self._content_type = state, endpoint.handle, endpoint.content_type.encode()
-        self._max_lists = state.service.limits.tokens + state.service.limits.sequences + 1000
+    def __init__(self, endpoint: Endpoint, limits: Limits) -> None:
+        self._handle, self._content_type = endpoint.handle, endpoint.content_type.encode()
+        self._max_lists = limits.tokens + limits.sequences + 1000
         self._decode: Callable[[bytes], Any] | None = None
         if endpoint.request is not None:
             self._decode = msgspec.json.Decoder(endpoint.request).decode
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = None if self._decode is None else parse_body(self._decode, await scope[BODY](), self._max_lists)
-        answer = await while_connected(receive, self._handle(self._state, request))
+        answer = await while_connected(receive, self._handle(scope[STATE], request))
         await respond(send, 200, answer if isinstance(answer, bytes) else _encode(answer), self._content_type)
 
 
@@ -133,6 +173,9 @@ class _ErrorRouter:
         self._router = router
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and scope[STATE] is None:
+            wanted = "a model that GET /models lists"
+            raise HttpError(404, "unknown-model", "there is no such model", wanted=wanted)
         scope["app"] = self  # makes the router raise instead of sending a page of its own
         try:
             await self._router(scope, receive, send)  # type: ignore[arg-type]
@@ -146,9 +189,9 @@ class _ErrorRouter:
 
 
 @asynccontextmanager
-async def _lifespan(_app: object, state: State) -> AsyncIterator[None]:
+async def _lifespan(_app: object, site: Site) -> AsyncIterator[None]:
     yield
-    state.close()
+    site.close()
 
 
 # ---- pages ----------------------------------------------------------------------------------------------------------

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from threading import Lock
 from typing import Any
 
 import msgspec
 
 from bridle.decoding.threads import thread_count
+from bridle.errors import ModelError
 from bridle.serve import labelstudio, tagging
 from bridle.serve.checking import check_rules, list_sentences, run_test_cases
 from bridle.serve.data_cache import DataCache, evaluate_rules
+from bridle.serve.errors import HttpError
 from bridle.serve.lanes import Job, Lane
 from bridle.serve.metrics import TYPE, Metrics
 from bridle.serve.schemas import (
@@ -28,8 +32,10 @@ from bridle.serve.schemas import (
     Failure,
     HealthAnswer,
     ModelAnswer,
+    ModelsAnswer,
     PredictAnswer,
     PredictRequest,
+    ReadyAnswer,
     RulesText,
     SentencesAnswer,
     SetupAnswer,
@@ -47,14 +53,14 @@ _encode = msgspec.json.Encoder().encode
 
 
 class State:
-    """Lanes, metrics and uploaded data of a running server.
+    """Lanes and uploaded data of one model of a running server.
 
     There are three lanes, so that requests with rules of their own do not delay those under the rules of the server:
     `server_rules` and `request_rules` label sequences in batches, `others` does everything else.
     """
 
-    def __init__(self, service: Service, paths: tuple[str, ...]) -> None:
-        self.service, self.metrics, self.is_stopping = service, Metrics(paths), False
+    def __init__(self, service: Service, site: Site) -> None:
+        self.service, self.site, self.metrics = service, site, site.metrics
         self.data = DataCache(service)
         lane = partial(Lane, max_waiting=service.limits.waiting, after=service.measure)
         batches = partial(lane, run=tagging.run_tagging, batch_size=BATCH_TOKENS, on_batch=self.metrics.count_batch)
@@ -62,7 +68,6 @@ class State:
         self.request_rules = batches("request_rules", threads=WORKERS)
         self.others = lane("others", _call, threads=WORKERS)
         self.lanes = (self.server_rules, self.request_rules, self.others)
-        self.metrics.gauges = {lane.name: partial(getattr, lane, "waiting") for lane in self.lanes}
 
     async def call(self, work: Callable[[], Any]) -> Any:
         """Call a function in a thread."""
@@ -78,6 +83,67 @@ class State:
         ends = time.monotonic() + seconds
         joined = [lane.join(max(0.0, ends - time.monotonic())) for lane in self.lanes]
         return all(joined)
+
+
+class Site:
+    """The models of a server, the first of which is the default, and what they share.
+
+    `load` makes the services again from their files, for `reload`; requests in flight keep the model that they have.
+    """
+
+    def __init__(
+        self,
+        services: Sequence[Service],
+        paths: tuple[str, ...],
+        *,
+        load: Callable[[], Sequence[Service]] | None = None,
+        corrections: labelstudio.Corrections | None = None,
+        has_token: bool = False,
+    ) -> None:
+        self.metrics, self.is_stopping = Metrics(paths), False
+        self.corrections, self.has_token = corrections, has_token
+        self._load, self._loading = load, Lock()
+        self.states: dict[str, State] = {}
+        self._use(services)
+
+    def _use(self, services: Sequence[Service]) -> None:
+        states = {service.name: State(service, self) for service in services}
+        if not services or len(states) < len(services):
+            got, wanted = ", ".join(service.name for service in services) or "no models", "models with different names"
+            raise ModelError("models of a server need a name each", got=got, wanted=wanted)
+        lanes = [state.lanes for state in states.values()]
+        self.metrics.gauges = {group[0].name: partial(_waiting, group) for group in zip(*lanes, strict=True)}
+        before, self.states = self.states, states
+        for state in before.values():
+            state.close()
+
+    @property
+    def default(self) -> State:
+        """The model of requests that name none."""
+        return next(iter(self.states.values()))
+
+    def reload(self) -> list[str]:
+        """Load models and rules again; an error leaves the old ones in place. Return the names of the models."""
+        if self._load is None:
+            raise HttpError(409, "reload", "this server cannot load its models again", wanted="bridle serve MODEL")
+        with self._loading:
+            self._use(self._load())
+        return list(self.states)
+
+    def close(self) -> None:
+        """End the threads."""
+        for state in self.states.values():
+            state.close()
+
+    def join(self, seconds: float) -> bool:
+        """Wait until all threads have ended; return False if one is still running after this time."""
+        ends = time.monotonic() + seconds
+        joined = [state.join(max(0.0, ends - time.monotonic())) for state in self.states.values()]
+        return all(joined)
+
+
+def _waiting(lanes: Sequence[Lane]) -> int:
+    return sum(lane.waiting for lane in lanes)
 
 
 def _call(jobs: Sequence[Job]) -> None:
@@ -154,12 +220,36 @@ async def _metrics(state: State, _request: None) -> Any:
     return state.metrics.text().encode()
 
 
+async def _ready(state: State, _request: None) -> Any:
+    return ReadyAnswer("READY", list(state.site.states))
+
+
+async def _models(state: State, _request: None) -> Any:
+    return ModelsAnswer([each.service.describe() for each in state.site.states.values()])
+
+
+async def _reload(state: State, _request: None) -> Any:
+    if not state.site.has_token:
+        wanted = "bridle serve --token, or the signal SIGHUP"
+        raise HttpError(403, "reload", "only servers with a token reload for a request", wanted=wanted)
+    return ReadyAnswer("READY", await asyncio.to_thread(state.site.reload))
+
+
 async def _setup(state: State, _request: Any) -> Any:
     return SetupAnswer(labelstudio.model_version(state.service))
 
 
-async def _webhook(_state: State, _request: Any) -> Any:
-    return WebhookAnswer("ignored")
+async def _webhook(state: State, request: Any) -> Any:
+    if (corrections := state.site.corrections) is None:
+        return WebhookAnswer("ignored")
+    event = parse_event(bytes(request))
+    return await state.call(lambda: WebhookAnswer("stored" if corrections.store(event) else "ignored"))
+
+
+def parse_event(body: bytes) -> dict[str, Any]:
+    """Parse an event of Label Studio."""
+    event = msgspec.json.decode(body)
+    return event if isinstance(event, dict) else {}
 
 
 _WORK = (413, 429, 504)
@@ -195,6 +285,9 @@ ENDPOINTS = (
     Endpoint("POST", "/evaluate", "Evaluate rules on data.", _evaluate, EvaluateAnswer, EvaluateRequest, _NAMED),
     Endpoint("GET", "/model", "Describe the model, the rules and the limits.", _model, ModelAnswer),
     Endpoint("GET", "/health", "Report that the server is up.", _health, HealthAnswer),
+    Endpoint("GET", "/ready", "Report that the models are loaded.", _ready, ReadyAnswer),
+    Endpoint("GET", "/models", "Describe all models.", _models, ModelsAnswer),
+    Endpoint("POST", "/reload", "Load models and rules again.", _reload, ReadyAnswer, errors=(403, 409, 422)),
     Endpoint("GET", "/metrics", "Get counters in the text format of Prometheus.", _metrics, str, content_type=TYPE),
     Endpoint(
         "POST",
@@ -206,7 +299,7 @@ ENDPOINTS = (
         _WORK,
     ),
     Endpoint("POST", "/setup", "Get the version of the model, for Label Studio.", _setup, SetupAnswer, _UNREAD),
-    Endpoint("POST", "/webhook", "Acknowledge an event of Label Studio.", _webhook, WebhookAnswer, _UNREAD),
+    Endpoint("POST", "/webhook", "Store the annotation of an event of Label Studio.", _webhook, WebhookAnswer, _UNREAD),
 )
 
 # ---- OpenAPI --------------------------------------------------------------------------------------------------------
@@ -214,15 +307,17 @@ ENDPOINTS = (
 _STATUS_TEXTS = {
     400: "The body is not JSON.",
     401: "A token is needed.",
-    404: "There is no such rule set or data.",
+    403: "The server has no token.",
+    404: "There is no such model, rule set or data.",
     405: "The path has no such method.",
+    409: "The server cannot load its models again.",
     408: "The body did not come in time.",
     413: "The request is over a limit.",
     415: "The body is not declared as JSON.",
     421: "The server is not known by this name.",
     422: "A value does not fit, or a rule cannot be read.",
     429: "Too many requests are waiting.",
-    503: "The server is stopping.",
+    503: "The server is stopping, or answers too many requests.",
     504: "The request took too long.",
 }
 _ALWAYS = (401, 405, 421, 503)

@@ -10,6 +10,8 @@ import base64
 import binascii
 import hmac
 import logging
+import re
+import secrets
 import time
 from collections.abc import Awaitable, Callable, Collection
 from functools import partial
@@ -39,6 +41,8 @@ _RETRY = (b"retry-after", b"1")
 _WATCH_AFTER = 0.01  # seconds until disconnects are watched for; most requests are shorter
 OPEN = ("/health", "/ready")  # paths that need no token, for load balancers
 RESERVED = (*OPEN, "/metrics")  # paths that are answered however many requests there are
+_REQUEST_ID = b"x-request-id"  # of the client, if it sends one; in the answer and in the log
+_GOOD_ID = re.compile(rb"[\w.:-]{1,128}")
 _log = logging.getLogger("bridle.serve")
 
 
@@ -58,9 +62,11 @@ class Guard:
         token: str | None = None,
         hosts: Collection[str] | None = None,
         requests: int | None = None,
+        log_requests: bool = False,
         is_stopping: Callable[[], bool] = lambda: False,
     ) -> None:
         self._app, self._limits, self._metrics, self._is_stopping = app, limits, metrics, is_stopping
+        self._log_requests = log_requests
         self._requests = float("inf") if requests is None else requests
         self._token = None if token is None else token.strip().encode()  # secrets from files end with a line break
         self._hosts = None if hosts is None else frozenset(host.lower().encode() for host in hosts)
@@ -70,18 +76,20 @@ class Guard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        begun, status, metrics = time.perf_counter(), 0, self._metrics
+        begun, status, metrics, headers = time.perf_counter(), 0, self._metrics, dict(scope["headers"])
+        request_id = headers.get(_REQUEST_ID, b"")
+        if not _GOOD_ID.fullmatch(request_id):
+            request_id = secrets.token_hex(8).encode()
 
         async def send_secured(message: dict[str, Any]) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                message["headers"] = [*message.get("headers", ()), *SECURITY]
+                message["headers"] = [*message.get("headers", ()), *SECURITY, (_REQUEST_ID, request_id)]
             await send(message)
 
         metrics.in_flight += 1
         try:
-            headers = dict(scope["headers"])
             self._admit(scope, headers)
             scope[BODY] = partial(self._read_body, headers, receive)
             await self._app(scope, receive, send_secured)
@@ -90,11 +98,22 @@ class Guard:
                 raise
             failure = as_http_error(error)
             if failure.status == 500:
-                _log.exception("%s %s", scope["method"], scope["path"])
+                _log.exception("%s %s (request %s)", scope["method"], scope["path"], request_id.decode())
             await respond(send_secured, failure.status, failure.to_json(), headers=_headers_of(failure))
         finally:
             metrics.in_flight -= 1
-            metrics.count_request(scope["path"], status, time.perf_counter() - begun)
+            seconds = time.perf_counter() - begun
+            metrics.count_request(scope["path"], status, seconds)
+            if self._log_requests:
+                fields = {
+                    "request_id": request_id.decode(),
+                    "method": scope["method"],
+                    "path": scope["path"],
+                    "status": status,
+                    "milliseconds": round(1000 * seconds, 3),
+                    "client": (scope.get("client") or ("",))[0],
+                }
+                _log.info("%(client)s %(method)s %(path)s %(status)s %(milliseconds)s ms %(request_id)s", fields)
 
     def _admit(self, scope: Scope, headers: dict[bytes, bytes]) -> None:
         if self._is_stopping():

@@ -3,25 +3,35 @@
     POST /predict  {"tasks": [{"id": 1, "data": {"text": "..."}}], "label_config": "<View>...</View>"}
       ->           {"results": [{"model_version": ..., "score": 0.9, "result": [regions]}]}
 
-The names of the tags come from the labelling configuration. Tasks must contain their texts; nothing is downloaded.
+Scores are the model's own probabilities, without rules: a label that a rule forced would be certain given that rule.
+The score of a task is the smallest of them, minus 1 if a rule changed a label, so that these tasks rank first. The
+names of the tags come from the labelling configuration. Tasks must contain their texts; nothing is downloaded.
 """
 
 from __future__ import annotations
 
-import hashlib
+import json
+import os
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from html import unescape
+from pathlib import Path
+from threading import Lock
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
+from bridle.atomic import replacing
 from bridle.deadline import check_stopped
-from bridle.errors import shown
+from bridle.errors import FileError, shown
 from bridle.serve.errors import HttpError
 from bridle.serve.schemas import PredictAnswer, Prediction, PredictRequest, Span
-from bridle.serve.service import Service
+from bridle.serve.service import NO_RULES, Service
 from bridle.serve.tagging import request_error, to_spans
 from bridle.tagging import Block, tag
+from bridle.tagging.figures import probabilities_of
 
 _COMMENT = re.compile(r"<!--(?:.*?-->|.*)", re.DOTALL)  # an unclosed comment extends to the end
 _TAG = re.compile(r"<(Labels|Label|Text)\b([^<>]*+)>")
@@ -72,8 +82,7 @@ def _parse_attributes(text: str) -> dict[str, str]:
 
 def model_version(service: Service) -> str:
     """Return the version of the model and its rules, as Label Studio shows it."""
-    rules = hashlib.sha256(service.default.text.encode()).hexdigest()[:8]
-    return f"{service.name}-{service.fingerprint}-{rules}"
+    return f"{service.name}-{service.fingerprint}-{service.default.fingerprint[:8]}"
 
 
 def predict(service: Service, request: PredictRequest) -> PredictAnswer:
@@ -88,22 +97,37 @@ def predict(service: Service, request: PredictRequest) -> PredictAnswer:
     pairs = [service.split(text) for text in texts]
     sequences = [tokens for tokens, _ in pairs]
     service.limits.check_sequences(sequences)
-    decoder = service.decoder(service.book.default)
     block = Block(len(sequences), sequences=sequences)
-    outcomes = tag(block, service.tagger, decoder, want=["segment_probabilities"])
-    if (error := request_error(outcomes, 0, len(block))) is not None:
+    ruled = tag(block, service.tagger, service.decoder(service.book.default), want=["probabilities"])
+    if (error := request_error(ruled, 0, len(block))) is not None:
         raise error
-    assert outcomes.segment_probabilities is not None
+    without_rules = service.decoder(service.book.sets[NO_RULES])
+    plain = tag(block, service.tagger, without_rules, want=["probabilities"])
     predictions, version = [], model_version(service)
-    rows = zip(outcomes.decodings.labels, outcomes.segment_probabilities, pairs, texts, strict=True)
-    for labels, probabilities, (_, offsets), text in rows:
+    for b, (labels, (tokens, offsets)) in enumerate(zip(ruled.decodings.labels, pairs, strict=True)):
         check_stopped()
-        spans = to_spans(labels, service.span_labels, offsets, text)
-        scores: Sequence[float | None] = probabilities or [None] * len(spans)
-        kept = [pair for pair in zip(spans, scores, strict=True) if not tags.labels or pair[0].label in tags.labels]
-        regions = [_region(k, span, score, tags) for k, (span, score) in enumerate(kept)]
-        lowest = min((round(score, 6) for _, score in kept if score is not None), default=None)
-        predictions.append(Prediction(model_version=version, score=lowest, result=regions))
+        own, changed = probabilities_of(plain, b), np.not_equal(labels, plain.decodings.labels[b] if labels else labels)
+        if changed.any():  # the model's own probability of labels that are not its best ones
+            table = without_rules.marginals(service.tagger.lattice(tokens))
+            own = table[np.arange(len(labels)), service.labels.ids(labels)].tolist()
+        spans = to_spans(labels, service.span_labels, offsets, texts[b])
+        kept = [span for span in spans if not tags.labels or span.label in tags.labels]
+        both = probabilities_of(ruled, b)
+        regions = [_region(k, span, tags, own, both, changed) for k, span in enumerate(kept)]
+        doubts = [region["score"] for region in regions if "score" in region]
+        doubts += [round(p, 6) for p, differs in zip(own or (), changed, strict=False) if differs]
+        lowest = min(doubts, default=None)
+        ruled_chances = [region["meta"]["probability_with_rules"] for region in regions if "meta" in region]
+        predictions.append(
+            Prediction(
+                model_version=version,
+                score=lowest - 1 if lowest is not None and changed.any() else lowest,
+                result=regions,
+                probability=lowest,
+                probability_with_rules=min(filter(None, ruled_chances), default=None),
+                changed_by_rules=bool(changed.any()),
+            )
+        )
     return PredictAnswer(predictions)
 
 
@@ -113,12 +137,81 @@ def _text(task: dict[str, Any], key: str) -> str | None:
     return text if isinstance(text, str) else None
 
 
-def _region(k: int, span: Span, score: float | None, tags: Tags) -> dict[str, Any]:
+def _region(
+    k: int,
+    span: Span,
+    tags: Tags,
+    own: Sequence[float] | None,
+    both: Sequence[float] | None,
+    changed: npt.NDArray[np.bool_],
+) -> dict[str, Any]:
+    """Return a segment; its probability is that of its least probable token."""
+    part = slice(span.start_token, span.end_token)
+    figures: dict[str, Any] = {}
+    if own:
+        figures["score"] = round(min(own[part]), 6)
+        ruled = None if both is None else round(min(both[part]), 6)
+        figures["meta"] = {"probability_with_rules": ruled, "changed_by_rules": bool(changed[part].any())}
     return {
         "id": f"span{k}",
         "from_name": tags.from_name,
         "to_name": tags.to_name,
         "type": "labels",
-        **({} if score is None else {"score": round(score, 6)}),
+        **figures,
         "value": {"start": span.start, "end": span.end, "text": span.text, "labels": [span.label]},
     }
+
+
+# ---- POST /webhook --------------------------------------------------------------------------------------------------
+
+
+class Corrections:
+    """A file of annotated tasks, one JSON object per line, which the format `labelstudio` reads.
+
+    A task that is annotated again replaces its line. The file is on the disk before the event is acknowledged.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path, self._lock, self._keys = path, Lock(), dict[str, None]()
+        try:
+            with path.open("a+b") as file:  # raises at once if it cannot be written
+                file.seek(0)
+                lines = file.read().splitlines()
+            self._keys = dict.fromkeys(_key_of(json.loads(line)) for line in lines if line.strip())
+        except OSError as error:
+            raise FileError("cannot write corrections", got=str(error.strerror), where=str(path)) from None
+        except (ValueError, AttributeError):
+            wanted = "a file that --corrections wrote, or none"
+            raise FileError("not a file of corrections", got="other lines", wanted=wanted, where=str(path)) from None
+
+    def store(self, event: Mapping[str, Any]) -> bool:
+        """Store the annotation of an event; return False if it has none."""
+        annotation, task = event.get("annotation"), event.get("task")
+        if event.get("action") not in _ANNOTATED or not isinstance(annotation, dict) or not isinstance(task, dict):
+            return False
+        project = event.get("project")
+        record = {
+            "id": task.get("id"),
+            "project": project.get("id") if isinstance(project, dict) else None,
+            "data": task.get("data"),
+            "annotations": [{**annotation, "result": annotation.get("result") or []}],
+        }
+        line, key = json.dumps(record, ensure_ascii=False).encode("utf-8", "backslashreplace") + b"\n", _key_of(record)
+        with self._lock:
+            if key in self._keys:
+                lines = self.path.read_bytes().splitlines(keepends=True)
+                with replacing(self.path) as file:
+                    file.writelines(each for each in lines if each.strip() and _key_of(json.loads(each)) != key)
+            with self.path.open("ab") as file:
+                file.write(line)
+                file.flush()
+                os.fsync(file.fileno())
+            self._keys[key] = None
+        return True
+
+
+_ANNOTATED = ("ANNOTATION_CREATED", "ANNOTATION_UPDATED")
+
+
+def _key_of(record: Mapping[str, Any]) -> str:
+    return json.dumps([record.get("project"), record.get("id")])

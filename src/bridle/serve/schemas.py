@@ -58,8 +58,9 @@ class Failure(Struct):
 
 
 class TagRequest(RulesRequest, kw_only=True):
-    """Sequences to label: exactly one of `texts`, `tokens` and `columns`."""
+    """Sequences to label: exactly one of `text`, `texts`, `tokens` and `columns`."""
 
+    text: str | None = None
     texts: list[str] | None = None
     tokens: list[Names] | None = None
     columns: list[dict[str, Names]] | None = None
@@ -137,9 +138,10 @@ class Result(Struct, kw_only=True):
 
 
 class TagAnswer(Struct):
-    """Results in the order of the sequences."""
+    """Results in the order of the sequences, with the fingerprints of the model and of the rules."""
 
     model: str | None
+    rules: str
     results: list[Result]
 
 
@@ -212,8 +214,9 @@ class Chances(Struct):
 
 
 class ExplainAnswer(Struct, kw_only=True):
-    """Explanation of the labels of a sequence."""
+    """Explanation of the labels of a sequence; `rules` is the fingerprint of the rules."""
 
+    rules: str
     tokens: Names
     offsets: list[Pair] | None
     plain: PlainLabels
@@ -425,6 +428,19 @@ class ModelAnswer(Struct, kw_only=True):
     limits: dict[str, float]
 
 
+class ModelsAnswer(Struct):
+    """All models of the server; requests that name none get the first one."""
+
+    models: list[ModelAnswer]
+
+
+class ReadyAnswer(Struct):
+    """Names of the models that are loaded."""
+
+    status: Literal["READY"]
+    models: Names
+
+
 class HealthAnswer(Struct):
     """State of the server."""
 
@@ -443,11 +459,18 @@ class PredictRequest(Struct):
 
 
 class Prediction(Struct, kw_only=True):
-    """Regions of a task."""
+    """Regions of a task.
+
+    `probability` is that of its least probable token under the model alone, `probability_with_rules` given the hard
+    rules. `score` is the former, minus 1 if a rule changed a label.
+    """
 
     model_version: str
     score: Number
     result: list[dict[str, Any]]
+    probability: Number = None
+    probability_with_rules: Number = None
+    changed_by_rules: bool = False
 
 
 class PredictAnswer(Struct):
@@ -463,6 +486,6 @@ class SetupAnswer(Struct):
 
 
 class WebhookAnswer(Struct):
-    """Acknowledgement of an event; the server does not train models."""
+    """Acknowledgement of an event: was its annotation stored? The server does not train models."""
 
-    status: Literal["ignored"]
+    status: Literal["stored", "ignored"]

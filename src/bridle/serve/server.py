@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import json
+import logging
 import os
 import signal
 import socket
@@ -11,9 +13,10 @@ import sys
 import threading
 from collections.abc import Callable, Collection, Generator, Sequence
 from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
 from functools import partial
 from types import FrameType
-from typing import Any
+from typing import Any, Literal
 
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -21,6 +24,8 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from bridle.errors import BridleError
 from bridle.interrupts import INTERRUPTED, stop_at_once
 from bridle.serve.app import create_app
+from bridle.serve.endpoints import Site
+from bridle.serve.labelstudio import Corrections
 from bridle.serve.service import Service
 
 GRACE = 2.0  # seconds beyond the time of a request for sending answers
@@ -29,6 +34,7 @@ HEADER_SECONDS = 10.0  # from the connection, or the last answer, to the end of 
 IDLE_SECONDS = 5  # that a connection may be idle after an answer
 RESERVE = 64  # connections beyond the limit, so that there is one for /health
 _BACKLOG = 1024
+_log = logging.getLogger("bridle.serve")
 
 
 class Connection(HttpToolsProtocol):
@@ -82,8 +88,10 @@ class Connection(HttpToolsProtocol):
 
 
 def run(
-    service: Service,
+    services: Service | Sequence[Service],
     *,
+    load: Callable[[], Sequence[Service]] | None = None,
+    corrections: Corrections | None = None,
     host: str = "127.0.0.1",
     port: int = 8000,
     token: str | None = None,
@@ -91,14 +99,17 @@ def run(
     hosts: Collection[str] | None = None,
     connections: int = 1000,
     log: str = "warning",
+    log_format: Literal["text", "json"] = "text",
     ready: Callable[[str], None] = lambda address: None,
 ) -> None:
     """Serve until SIGTERM or Ctrl-C. Requests in flight are answered; a second Ctrl-C ends the process at once.
 
     Parameters
     ----------
-    service : Service
-        The service.
+    services : Service or sequence of Service
+        Models, their rules and limits.
+    load, corrections : optional
+        As in `create_app`. SIGHUP loads models and rules again, too.
     host, port : str, int
         Address to listen on; port 0 takes a free one.
     token, origins, hosts : optional
@@ -108,6 +119,8 @@ def run(
         are closed, the oldest first; further requests get the status 503, except for /health, /ready and /metrics.
     log : str, default "warning"
         Level of the log; "info" also logs each request.
+    log_format : {"text", "json"}, default "text"
+        Lines of the log: text, or JSON objects.
     ready : callable, optional
         Called with the address when the server listens.
 
@@ -118,21 +131,32 @@ def run(
     KeyboardInterrupt
         If Ctrl-C ended it.
     """
-    app: Any = create_app(service, token=token, origins=origins, hosts=hosts, requests=connections)
+    app: Any = create_app(
+        services,
+        load=load,
+        corrections=corrections,
+        token=token,
+        origins=origins,
+        hosts=hosts,
+        requests=connections,
+        log_requests=log in ("info", "debug"),
+    )
+    seconds = app.state.default.service.limits.seconds
     _allow_files(connections + RESERVE + 256)
     with _listen(host, port) as listener, _switch_interval(TURN):
         config = uvicorn.Config(
             app,
             log_level=log,
-            access_log=log in ("info", "debug"),
+            log_config=_log_config(log, log_format),
+            access_log=False,  # the guard logs requests
             ws="none",
             lifespan="on",
             server_header=False,
             http=partial(Connection, {}, connections),  # type: ignore[arg-type]  # called like the class
             timeout_keep_alive=IDLE_SECONDS,
-            timeout_graceful_shutdown=int(service.limits.seconds + GRACE) + 1,
+            timeout_graceful_shutdown=int(seconds + GRACE) + 1,
         )
-        server = _Server(config, lambda: setattr(app.state, "is_stopping", True))
+        server = _Server(config, app.state)
         name = f"[{host}]" if ":" in host else host
         gc.collect()
         gc.freeze()  # collections need not visit the model
@@ -148,9 +172,9 @@ def run(
 class _Server(uvicorn.Server):
     """A server that ends with exit code 0 after SIGTERM; `interrupted` is True after Ctrl-C."""
 
-    def __init__(self, config: uvicorn.Config, on_stop: Callable[[], None]) -> None:
+    def __init__(self, config: uvicorn.Config, site: Site) -> None:
         super().__init__(config)
-        self._on_stop, self.interrupted = on_stop, False
+        self._site, self.interrupted = site, False
 
     @contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
@@ -158,6 +182,8 @@ class _Server(uvicorn.Server):
             yield
             return
         handlers = {number: signal.signal(number, self.handle_exit) for number in (signal.SIGINT, signal.SIGTERM)}
+        if hasattr(signal, "SIGHUP"):
+            handlers[signal.SIGHUP] = signal.signal(signal.SIGHUP, self._reload)
         try:
             yield
         finally:
@@ -165,11 +191,20 @@ class _Server(uvicorn.Server):
                 signal.signal(number, handler)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        self._on_stop()
+        self._site.is_stopping = True
         self.should_exit = True
         if sig == signal.SIGINT:
             self.interrupted = True
             stop_at_once()
+
+    def _reload(self, _sig: int, _frame: FrameType | None) -> None:
+        threading.Thread(target=self._reload_now, name="bridle-serve-reload", daemon=True).start()
+
+    def _reload_now(self) -> None:
+        try:
+            _log.warning("loaded again: %s", ", ".join(self._site.reload()))
+        except Exception as error:
+            _log.error("cannot load again, so the old models and rules stay: %s", error)
 
 
 def _allow_files(count: int) -> None:
@@ -181,6 +216,34 @@ def _allow_files(count: int) -> None:
         if soft != resource.RLIM_INFINITY and soft < count:
             most = count if hard == resource.RLIM_INFINITY else min(count, hard)
             resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+
+
+class JsonLines(logging.Formatter):
+    """Formats records as JSON objects, one per line; the fields of requests become keys."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line of a record."""
+        line: dict[str, Any] = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+        }
+        line |= record.args if isinstance(record.args, dict) else {"message": record.getMessage()}
+        if record.exc_info:
+            line["exception"] = self.formatException(record.exc_info)
+        return json.dumps(line, ensure_ascii=False, default=str)
+
+
+def _log_config(level: str, form: str) -> dict[str, Any]:
+    """Return the logging configuration of the server: everything goes to stderr."""
+    formatter = {"()": JsonLines} if form == "json" else {"format": "%(levelname)s: %(message)s"}
+    names = ("uvicorn", "bridle.serve")
+    return {
+        "version": 1,
+        "disable_existing_loggers": False,
+        "formatters": {"default": formatter},
+        "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "default"}},
+        "loggers": {name: {"handlers": ["stderr"], "level": level.upper(), "propagate": False} for name in names},
+    }
 
 
 @contextmanager

@@ -5,6 +5,7 @@ Rules in requests read no file, and their regular expressions are RE2's, which t
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -60,6 +61,11 @@ class RuleText:
     def sentences(self) -> tuple[str, ...]:
         """The rules as text."""
         return tuple(map(str, self.rules))
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A fingerprint of the rules, whatever their comments and layout."""
+        return hashlib.sha256("\n".join(self.sentences).encode()).hexdigest()[:16]
 
     @cached_property
     def lines(self) -> tuple[int, ...]:

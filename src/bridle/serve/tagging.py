@@ -135,7 +135,9 @@ def _tag_block(group: Sequence[Job]) -> None:
         job.error = request_error(outcomes, low, high)
         if job.error is None:
             _add_tokens_and_spans(job.work, results[low:high])
-            job.answer = _encode(TagAnswer(service.fingerprint, results[low:high]))  # not in the event loop: it is slow
+            job.answer = _encode(
+                TagAnswer(service.fingerprint, rules.fingerprint, results[low:high])
+            )  # not in the event loop: it is slow
         low = high
 
 
@@ -149,14 +151,14 @@ def check_exactly_one(**options: object) -> None:
 
 def read_sequences(service: Service, request: TagRequest) -> SequenceInput:
     """Return the sequences of a request."""
-    check_exactly_one(texts=request.texts, tokens=request.tokens, columns=request.columns)
+    check_exactly_one(text=request.text, texts=request.texts, tokens=request.tokens, columns=request.columns)
     if request.columns is not None:
         service.check_columns(request.columns)
         return SequenceInput(request.columns, [columns.get(service.main, []) for columns in request.columns])
     service.check_text()
     if request.tokens is not None:
         return SequenceInput(request.tokens, request.tokens)
-    texts = request.texts or []
+    texts = request.texts or ([] if request.text is None else [request.text])
     if not request.spans and not request.tokens_out:
         tokens = service.split_all(texts)
         return SequenceInput(tokens, tokens)
@@ -277,7 +279,7 @@ def decode_scores(service: Service, request: DecodeRequest) -> TagAnswer:
     if request.spans:
         for result in results:
             result.spans = to_spans(result.labels, labels.span_labels)
-    return TagAnswer(None, results)
+    return TagAnswer(None, rules.fingerprint, results)
 
 
 def _rules_for(service: Service, request: DecodeRequest, labels: Labels) -> RuleText:
@@ -338,6 +340,7 @@ def explain_labels(service: Service, request: ExplainRequest) -> ExplainAnswer:
     for rule, count in best.violated:
         best_counts[rules.index[id(rule)]] = count
     answer = ExplainAnswer(
+        rules=rules.fingerprint,
         tokens=list(tokens),
         offsets=None if offsets is None else [list(pair) for pair in offsets],
         plain=PlainLabels(plain.labels, plain.score, to_violations(rules, plain_counts)),
