@@ -51,7 +51,11 @@ def test_it_listens_on_this_machine_only(run: Cli, started: Started, model: Path
     assert (started["host"], started["port"], started["token"], started["origins"]) == ("127.0.0.1", 8000, None, ())
     assert started["hosts"] == {"localhost", "127.0.0.1", "[::1]"}
     assert started["service"].limits == Limits() and started["service"].name == "m"
-    assert result.stderr == "bridle: serving m at http://127.0.0.1:8000/ (Ctrl-C stops it)\n"
+    memory = "300MB for compiled rules, 100MB for data, 200MB for each sequence at work"
+    assert result.stderr.splitlines() == [
+        f"bridle: memory besides the models: {memory}",
+        "bridle: serving m at http://127.0.0.1:8000/ (Ctrl-C stops it)",
+    ]
     assert not started["opened"]
 
 
@@ -166,3 +170,27 @@ def test_explore_with_everything(run: Cli, started: Started, model: Path) -> Non
     )
     assert (started["port"], started["opened"], started["service"].default.text) == (1234, [], "present N\n")
     assert len(started["service"].sample) == 2
+
+
+def test_several_models_have_rules_of_their_own(run: Cli, started: Started, model: Path) -> None:
+    other = model.with_name("other.bridle")
+    bridle.LocalTagger(features=["word[0]"]).fit([["a", "b"]], [["X", "Y"]]).save(
+        other, notes={"reader": {"format": "conll", "options": {"columns": ["word", "label"]}}}
+    )
+    (model.parent / "x.rules").write_text("forbid X\n")
+    run.ok(
+        "serve",
+        model,
+        other,
+        "--rules",
+        f"m={model.parent / 'two.rules'}",
+        "--rules",
+        f"other={model.parent / 'x.rules'}",
+    )
+    first, second = started["service"]
+    assert (first.name, first.default.sentences) == ("m", ("present N",))
+    assert (second.name, second.default.sentences) == ("other", ("forbid X",))
+    assert [service.name for service in started["load"]()] == ["m", "other"]
+    corrections = model.parent / "corrections.jsonl"
+    run.ok("serve", model, "--corrections", corrections, "--log-format", "json")
+    assert corrections.read_bytes() == b"" and started["log_format"] == "json"

@@ -121,7 +121,7 @@ def test_many_clients_get_their_own_answers(server: Server, model: Path) -> None
     with ThreadPoolExecutor(16) as pool:
         assert sum(pool.map(client, range(16))) == 16
     assert server.stop() == 0
-    assert len(server.said) == 1, server.said
+    assert len(server.said) == 2, server.said
 
 
 @pytest.mark.parametrize(("how", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
@@ -257,7 +257,7 @@ def test_a_signal_loads_models_and_rules_again(run: Cli, model: Path, tmp_path: 
             assert server.post("/tag", {"texts": TEXTS})[1]["rules"] == answer[1]["rules"]
             assert time.monotonic() < ends
         assert server.stop() == 0
-        lines = [json.loads(line) for line in server.said[1:]]
+        lines = [json.loads(line) for line in server.said[2:]]
         assert {line["level"] for line in lines} == {"info", "warning", "error"}
         assert any(line.get("path") == "/tag" and line["status"] == 200 for line in lines)
     finally:

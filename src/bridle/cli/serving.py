@@ -205,6 +205,8 @@ def serve(
 
     services = load_services()
     store = None if corrections is None else Corrections(corrections)
+    parts = (("compiled rules", max_compiled), ("data", max_data), ("each sequence at work", sequence_memory))
+    print_stderr(f"bridle: memory besides the models: {', '.join(f'{size} for {what}' for what, size in parts)}")
     if not is_loopback(host) and token is None:
         warn(f"everybody who can reach {host} can use this server; pass --token, or set BRIDLE_TOKEN")
     one_or_all = services[0] if len(services) == 1 else services
