@@ -144,3 +144,16 @@ def test_a_long_document() -> None:
     given = [{"tokens": text} for text in texts]
     d = decoder.decode_document(lattices, given)
     assert d.optimal and bridle.check(lattices, decoder.rules, d, given).ok
+
+
+def test_models_decode_documents() -> None:
+    X, y = [["Boston", "is", "big"], ["Boston", "won"]], [["LOC", "O", "O"], ["ORG", "O"]]
+    model = bridle.CRF(features=["word[0]", "word[1]"], c2=0.1).fit(X * 5, y * 5)
+    rules = ["in the document: same label for equal tokens /[A-Z].*/"]
+    together = model.predict(X * 2, rules, groups=["a", "a", "b", "b"])
+    assert model.predict(X * 2, rules) == y * 2
+    assert together[0][0] == together[1][0] and together[2][0] == together[3][0]
+    with pytest.raises(GivenError, match="a document comes back"):
+        model.predict(X * 2, rules, groups=["a", "b", "a", "b"])
+    with pytest.raises(GivenError, match="groups does not fit the sequences"):
+        model.predict(X, rules, groups=["a"])

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
-from itertools import islice
+from collections.abc import Hashable, Iterable, Sequence
+from itertools import islice, pairwise
 from typing import Any, Literal
 
 import numpy as np
@@ -13,10 +13,11 @@ import numpy.typing as npt
 
 from bridle import _native
 from bridle.decoding.decoder import Decoder
+from bridle.decoding.documents import DocumentDecoding, cuts_of
 from bridle.decoding.problem import check_given
 from bridle.decoding.result import Decodings, raise_first
 from bridle.decoding.threads import in_threads
-from bridle.errors import BridleError, LabelError
+from bridle.errors import BridleError, GivenError, LabelError
 from bridle.features import Features, TemplateFeatures, sequences_of
 from bridle.frames import LabelLists, Sequences, Table
 from bridle.labels import Labels
@@ -27,6 +28,7 @@ from bridle.models.linear import Ints, Kind, Linear
 from bridle.models.task import Hashes, hashes_of, share_seen
 from bridle.rules.base import Rule
 from bridle.tagging import Block, tag
+from bridle.tagging.labelling import with_columns
 
 Direction = Literal["for", "against"]
 
@@ -187,6 +189,7 @@ class Predictor(RoutedEstimator):
         rules: Iterable[Rule | str] = (),
         *,
         given: Sequence[Given] | Table | None = None,
+        groups: Sequence[Hashable] | None = None,
         threads: int = 0,
         **options: Any,
     ) -> list[list[str]]:
@@ -201,6 +204,9 @@ class Predictor(RoutedEstimator):
         given : list of mapping, optional
             Values that the rules refer to by name, one mapping per sequence. The texts of tokens and other
             columns of `X` are filled in.
+        groups : list, optional
+            The document of each sequence; those of a document are in a row. Rules that begin with ``in the document:``
+            hold over all of them together.
         threads : int
             Number of threads; 0 means all cores.
         **options : object
@@ -214,9 +220,10 @@ class Predictor(RoutedEstimator):
         Raises
         ------
         GivenError
-            If `given` has another length than `X`, or lacks a value that a rule refers to.
+            If `given` or `groups` has another length than `X`, `given` lacks a value that a rule refers to, or a
+            document comes back after another one.
         Infeasible
-            If no labelling of a sequence obeys the hard rules.
+            If no labelling of a sequence, or of a document, obeys the hard rules.
 
         Examples
         --------
@@ -230,7 +237,68 @@ class Predictor(RoutedEstimator):
         >>> model.predict([["a", "cat", "runs"]], rules=["forbid V"])
         [['D', 'N', 'D']]
         """
-        return Labellings(self.decode(X, self.decoder(rules, **options), given=given, threads=threads).labels)
+        decoder = self.decoder(rules, **options)
+        if groups is None:
+            return Labellings(self.decode(X, decoder, given=given, threads=threads).labels)
+        decodings = self.decode_documents(X, decoder, groups, given=given, threads=threads)
+        return Labellings([labels for d in decodings for labels in d.labels])
+
+    def decode_documents(
+        self,
+        X: Sequences,
+        decoder: Decoder,
+        groups: Sequence[Hashable],
+        *,
+        given: Sequence[Given] | Table | None = None,
+        threads: int = 0,
+    ) -> list[DocumentDecoding]:
+        """Find the best labellings of documents, with their scores, bounds and statuses.
+
+        Parameters
+        ----------
+        X : list
+            Sequences, as for `fit`.
+        decoder : Decoder
+            What `decoder` returns.
+        groups : list
+            The document of each sequence, as for `predict`.
+        given, threads : optional
+            As for `decode`.
+
+        Returns
+        -------
+        list of DocumentDecoding
+            One per document, as from `Decoder.decode_documents`.
+
+        Raises
+        ------
+        GivenError, Infeasible, LimitReached
+            As from `predict` and `Decoder.decode_documents`.
+
+        Examples
+        --------
+        >>> import bridle
+        >>> X, y = [["Boston", "is", "big"], ["Boston", "won"]], [["LOC", "O", "O"], ["ORG", "O"]]
+        >>> model = bridle.CRF(features=["word[0]", "word[1]"], c2=0.1).fit(X * 5, y * 5)
+        >>> decoder = model.decoder(["in the document: same label for equal tokens"])
+        >>> [d.labels for d in model.decode_documents(X * 2, decoder, groups=[1, 1, 2, 2])][0]
+        [['LOC', 'O', 'O'], ['LOC', 'O']]
+        """
+        self._fitted()
+        X, given = sequences_of(X), given if isinstance(given, list) else given_of(given)
+        check_given(given, len(X))
+        if len(groups) != len(X):
+            got = f"{len(groups)} documents"
+            raise GivenError("groups does not fit the sequences", got=got, wanted=f"{len(X)}, one per sequence")
+        cuts, batch, block = cuts_of(groups), self.lattices(X, threads=threads), Block(len(X), sequences=X, given=given)
+        errors: dict[int, BridleError] = {}
+        values = with_columns(block, self.features_, given, decoder.required_columns, errors)
+        for row, error in sorted(errors.items()):
+            error.sequence = row
+            raise error
+        parts = list(pairwise(cuts))
+        documents = [batch.part(low, high) for low, high in parts]
+        return decoder.decode_documents(documents, [values[low:high] for low, high in parts], threads)
 
     def decode(
         self,
