@@ -113,14 +113,14 @@ def run_highs(problem: Problem) -> tuple[float, bool]:
     integral = np.zeros(len(costs))
     integral[:n_edges] = 1
     options = {"time_limit": SECONDS, "mip_rel_gap": 0.0}
-    found = milp(
+    result = milp(
         costs,
         integrality=integral,
         bounds=Bounds(0, 1),
         constraints=LinearConstraint(matrix, low, high),
         options=options,
     )
-    return (-float(found.fun), found.status == 0) if found.x is not None else (-np.inf, False)
+    return (-float(result.fun), result.status == 0) if result.x is not None else (-np.inf, False)
 
 
 def run_cp_sat(problem: Problem) -> tuple[float, bool]:
@@ -169,7 +169,7 @@ def run_toulbar2(problem: Problem) -> tuple[float, bool]:
 
 
 def vote(problem: Problem) -> float:
-    """What people do by hand: every text gets the type that most of its tokens have after decoding."""
+    """Score of what people do by hand: every text gets the type that most of its tokens have after decoding."""
     ids = np.array(bridle.Decoder(LABELS).decode(problem.lattice).ids)
     at: dict[str, list[int]] = {}
     for t, text in enumerate(problem.texts):

@@ -1,4 +1,4 @@
-"""What agreement across a document is worth: Wikigold, five random splits by document.
+"""Gain by agreement across a document: Wikigold, five random splits by document.
 
     python benchmarks/documents_ner.py --data DIR
 
@@ -98,7 +98,7 @@ def main() -> None:
     if chosen.data is None:
         parser.error("--data DIR, or BRIDLE_DATA")
     every = documents(Path(chosen.data) / "ner-wikigold" / "wikigold.conll.txt.gz")
-    found: dict[str, list[Counts]] = {"plain": [], "agreement": [], "vote": []}
+    counts: dict[str, list[Counts]] = {"plain": [], "agreement": [], "vote": []}
     proved = tested = worse = 0
     for split in range(chosen.splits):
         order = np.random.default_rng(split).permutation(len(every))
@@ -127,10 +127,10 @@ def main() -> None:
             worse += score - (total - best * RULE.violations(flat, labels, tokens)) > 1e-9
         for name, guessed in (("plain", plain), ("agreement", agreed), ("vote", voted)):
             rows = [counts_of(labels, document, y) for document, y in zip(test_set, guessed, strict=True)]
-            found[name].append(np.array(rows))
-        line = ", ".join(f"{name} {f1(rows[-1]):.2%}" for name, rows in found.items())
+            counts[name].append(np.array(rows))
+        line = ", ".join(f"{name} {f1(rows[-1]):.2%}" for name, rows in counts.items())
         print(f"split {split}: penalty {best:g}; F1 {line}; proved {optimal} of {len(test_set)}", flush=True)
-    whole = {name: np.concatenate(rows) for name, rows in found.items()}
+    whole = {name: np.concatenate(rows) for name, rows in counts.items()}
     rng = np.random.default_rng(0)
     draws = rng.integers(0, len(whole["plain"]), (DRAWS, len(whole["plain"])))
     for name in ("agreement", "vote"):
