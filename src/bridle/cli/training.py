@@ -37,7 +37,7 @@ from bridle.cli.options import (
     ThreadsOption,
 )
 from bridle.cli.progress import ProgressBar
-from bridle.cli.reading import file_groups, labels_in, load_rules, make_reader, read_all
+from bridle.cli.reading import file_groups, load_rules, make_reader, read_all
 from bridle.cli.training_run import Comparison, Learner
 from bridle.errors import FileError, ModelError, shown
 from bridle.features import SETS
@@ -51,6 +51,7 @@ from bridle.models.record import (
     read_record,
     write_record,
 )
+from bridle.models.task import labels_of
 from bridle.rules import phrases
 from bridle.rules.loading import read_text
 
@@ -204,6 +205,14 @@ def train(
     label: LabelOption = None,
     option: FormatOptions = None,
     scheme: SchemeOption = Scheme.AUTO,
+    labels: Annotated[
+        str | None,
+        typer.Option(
+            metavar="A,B,...",
+            help="Labels or segment types that the model knows though DATA may lack them, for rules.",
+            rich_help_panel=_DATA,
+        ),
+    ] = None,
     on_unknown: Annotated[
         OnUnknown,
         typer.Option(help="What to do with labels in --dev that are not in DATA.", rich_help_panel=_DATA),
@@ -392,11 +401,13 @@ def train(
         of_model = replace(rare, folds=None, tuning_seconds=None)
     else:
         of_model = rare
+    more_labels = [name.strip() for name in labels.split(",")] if labels else None
     common = {
         "features": training_run.features_for(features, examples),
         "lists": {name: phrases(path) for name, path in phrase_files.items()} or None,
         "cutoff": rare.cutoff,
         "scheme": scheme.library_name,
+        "labels": more_labels,
         "patience": patience,
         "class_weight": _class_weight(class_weight),
         "seed": seed,
@@ -412,7 +423,8 @@ def train(
         "margin": rare.margin,
         "average": rare.average,
     }
-    known = labels_in((example.labels or () for example in examples), scheme.library_name) if rules else None
+    names = {name for example in examples for name in example.labels or () if name is not None}
+    known = labels_of(sorted(names), scheme.library_name, more_labels) if rules else None
     loaded_rules = load_rules(rules, known, lenient=lenient)
     trained_under = loaded_rules if learner is Learner.IBT else []
     model = training_run.make_model(

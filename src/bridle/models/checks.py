@@ -52,6 +52,13 @@ def check_seed(value: Any) -> None:
         raise ModelError("`seed` must be a non-negative integer", got=repr(value))
 
 
+def check_labels(value: Any) -> None:
+    """Raise `ModelError` if `labels` is not a list of names."""
+    names = isinstance(value, Sequence) and not isinstance(value, str)
+    if not (names and all(isinstance(name, str) and name for name in value)):
+        raise ModelError("`labels` must be a list of names", got=shown(value), wanted="['PER', 'LOC'], or None")
+
+
 def path_of(name: str, value: Any) -> Path | None:
     """Return a path, or None."""
     if value is not None and not isinstance(value, (str, os.PathLike)):

@@ -12,7 +12,7 @@ from bridle.decoding.decoder import Decoder
 from bridle.errors import ModelError, shown
 from bridle.features import Features, Templates
 from bridle.labels import Labels
-from bridle.models.checks import Given, count_of, not_negative, one_of
+from bridle.models.checks import Given, check_labels, count_of, not_negative, one_of
 from bridle.models.folds import FOLDS
 from bridle.models.likelihood import Likelihood
 from bridle.models.linear import Weights
@@ -83,6 +83,9 @@ class CRF(Tagger):
         precision.
     scheme : {"auto", None, "IO", "BIO", "BIOES", "BMES"}, default "auto"
         Tagging scheme of the labels; ``"auto"`` tells it from their names.
+    labels : list of str, optional
+        Labels, or under BIO, BIOES and BMES segment types, that the model knows although the data may lack them.
+        Features say nothing about them: rules, or scores that are added, decide where they are used.
     seed : int, default 0
         Seed of the random number generator, which shuffles the sequences for the perceptrons and deals out the folds.
     threads : int, default 0
@@ -121,6 +124,7 @@ class CRF(Tagger):
         rules: Sequence[Rule | str] = (),
         class_weight: ClassWeight = None,
         scheme: str | None = "auto",
+        labels: Sequence[str] | None = None,
         seed: int = 0,
         threads: int = 0,
     ) -> None:
@@ -128,7 +132,7 @@ class CRF(Tagger):
         self.features, self.lists, self.cutoff, self.pairs, self.scheme = features, lists, cutoff, pairs, scheme
         self.c1, self.c2, self.folds, self.tuning_seconds = c1, c2, folds, tuning_seconds
         self.iterations, self.tolerance, self.patience = iterations, tolerance, patience
-        self.average, self.rules, self.class_weight = average, rules, class_weight
+        self.average, self.rules, self.class_weight, self.labels = average, rules, class_weight, labels
         self.seed, self.threads = seed, threads
 
     def _check(self) -> None:
@@ -141,6 +145,8 @@ class CRF(Tagger):
         not_negative("c1", self.c1, "auto")
         not_negative("c2", self.c2, "auto")
         count_of("folds", self.folds, 2)
+        if self.labels is not None:
+            check_labels(self.labels)
         check_class_weight(self.class_weight)
         rules = self._rules()
         if rules and self.algorithm != "ibt":

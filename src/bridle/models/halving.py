@@ -33,7 +33,7 @@ from bridle.report.text import aligned
 
 KEEP = 3  # of so many candidates one goes on, with so many times the sequences
 FEWEST = 60  # sequences of the first rung
-_FIXED = ("scheme",)  # other labels, whose figures cannot be compared
+_FIXED = ("scheme", "labels")  # other labels, whose figures cannot be compared
 _SHARES = {"f1": "F1", "accuracy": "tokens right", "exact": "all right", "quality": "quality"}
 
 
@@ -332,7 +332,7 @@ class _Trials:
         self._keys = model._fold_keys(data, groups_of(groups, self._count))
         self._choice = model._choose_features(data)
         self._order = np.random.default_rng(model.seed).permutation(self._count)
-        self.labels, self._data = data.labels(model.scheme), data
+        self.labels, self._data = data.labels(model.scheme, model.labels), data
         if dev is not None:
             given: list[Any] = [*(data.given or [{}] * len(data.X)), *(dev.given or [{}] * len(dev.X))]
             self._data = Data([*data.X, *dev.X], [*data.y, *dev.y], given)
@@ -360,7 +360,7 @@ class _Trials:
         key = _encoding(model)
         if key not in self._examples:
             features = model._new_features(self._choice if model.features == "auto" else None)
-            self._examples[key] = Examples.of(self._data, features, model.scheme, model._rules(), self.labels)
+            self._examples[key] = Examples.of(self._data, features, model._rules(), lambda: self.labels)
         if self._last is None or self._last[0] != (key, sequences):
             self._last = None  # two of them may be more than fits into memory
             chosen = np.sort(self._order[:sequences])

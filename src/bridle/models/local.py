@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from bridle.decoding.decoder import Decoder
 from bridle.features import Features, Templates
-from bridle.models.checks import Given, not_negative, one_of, positive
+from bridle.models.checks import Given, check_labels, not_negative, one_of, positive
 from bridle.models.linear import Kind, refuse_edges
 from bridle.models.perceptron import Average, Local
 from bridle.models.tagger import Tagger
@@ -50,6 +50,9 @@ class LocalTagger(Tagger):
         How much mistakes on a label weigh, by label or by segment type, as for `CRF`.
     scheme : {"auto", None, "IO", "BIO", "BIOES", "BMES"}, default "auto"
         Tagging scheme of the labels; ``"auto"`` tells it from their names.
+    labels : list of str, optional
+        Labels, or under BIO, BIOES and BMES segment types, that the model knows although the data may lack them.
+        Features say nothing about them: rules, or scores that are added, decide where they are used.
     seed : int, default 0
         Seed of the random number generator, which shuffles the sequences.
     threads : int, default 0
@@ -84,6 +87,7 @@ class LocalTagger(Tagger):
         patience: int | None = None,
         class_weight: ClassWeight = None,
         scheme: str | None = "auto",
+        labels: Sequence[str] | None = None,
         seed: int = 0,
         threads: int = 0,
     ) -> None:
@@ -91,6 +95,7 @@ class LocalTagger(Tagger):
         self.features, self.lists, self.cutoff, self.pairs, self.scheme = features, lists, cutoff, pairs, scheme
         self.margin, self.rate, self.average, self.scores = margin, rate, average, scores
         self.iterations, self.patience, self.class_weight = iterations, patience, class_weight
+        self.labels = labels
         self.seed, self.threads = seed, threads
 
     def _check(self) -> None:
@@ -99,6 +104,8 @@ class LocalTagger(Tagger):
         one_of("average", self.average, ("averaged", "last"))
         one_of("scores", self.scores, ("softmax", "raw"))
         not_negative("margin", self.margin)
+        if self.labels is not None:
+            check_labels(self.labels)
         check_class_weight(self.class_weight)
         if self.rate is not None:
             positive("rate", self.rate)

@@ -56,6 +56,7 @@ class Tagger(Predictor):
     cutoff: int
     pairs: str
     scheme: str | None
+    labels: Sequence[str] | None
     patience: int | None
     seed: int
     threads: int
@@ -229,7 +230,7 @@ class Tagger(Predictor):
         """Train on checked data; labels: those of the data if None."""
         choice = self._choose_features(data)
         features = self._new_features(choice)
-        examples = Examples.of(data, features, self.scheme, self._rules(), labels)
+        examples = Examples.of(data, features, self._rules(), lambda: labels or data.labels(self.scheme, self.labels))
         identity = {**self._identity(), "data": examples.fingerprint(), "given": examples.given_digest()}
         judge = dev_examples = None
         if dev is not None:
@@ -381,9 +382,10 @@ class Tagger(Predictor):
 
     def _examples(self, data: Data) -> Examples:
         """Number data with the features that were chosen; for a model that is not trained, those that would be."""
-        known = self.feature_set_ if hasattr(self, "linear_") and self.features == "auto" else None
-        features = self._new_features(known or self._choose_features(data))
-        return Examples.of(data, features, self.scheme, self._rules(), getattr(self, "labels_", None))
+        choice = self.feature_set_ if hasattr(self, "linear_") and self.features == "auto" else None
+        features = self._new_features(choice or self._choose_features(data))
+        known = getattr(self, "labels_", None)
+        return Examples.of(data, features, self._rules(), lambda: known or data.labels(self.scheme, self.labels))
 
     def _cross_fit_identity(
         self, examples: Examples, tuning: Tuning | None, groups: Sequence[Hashable] | None

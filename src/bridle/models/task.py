@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal, Protocol, cast
@@ -30,7 +30,7 @@ from bridle.decoding.decoder import Decoder
 from bridle.decoding.problem import check_given
 from bridle.errors import Argument, LabelError, ModelError, shown
 from bridle.features import Encoded, Features, sequences_of
-from bridle.labels import MOST_SQUARE, Labels, Scheme
+from bridle.labels import MOST_SQUARE, PREFIXES, Labels, Scheme, scheme_of
 from bridle.models.checks import Given, check_pair, given_for, given_of, ids_of, labellings_of, names_of, of_dev
 from bridle.models.linear import Array, EdgeLayout, Ints, Layout, Vector, Weights
 from bridle.rules.base import Rule
@@ -66,17 +66,32 @@ class Data:
         check_pair(dev)
         return cls.of(dev[0], dev[1], given, "dev_given")
 
-    def labels(self, scheme: str | None) -> Labels:
-        """Return the labels, sorted by name; the scheme "auto" is the one that their names suggest."""
+    def labels(self, scheme: str | None, more: Sequence[str] | None = None) -> Labels:
+        """Return the labels as `labels_of` does; more: labels that the data may lack."""
         names = names_of(self.y)
         if len(self.y) != len(self.X):
             raise LabelError("y and X differ in length", got=f"{len(self.y)} lists", wanted=f"{len(self.X)} of them")
-        return Labels(names, cast(Scheme | None, scheme))
+        return labels_of(names, scheme, more)
 
     def part(self, chosen: Ints) -> Data:
         """Select sequences."""
         at = chosen.tolist()
         return Data([self.X[b] for b in at], [self.y[b] for b in at], select(self.given, chosen))
+
+
+def labels_of(names: Sequence[str], scheme: str | None, more: Sequence[str] | None = None) -> Labels:
+    """Return labels, sorted by name; the scheme "auto" is the one that their names suggest.
+
+    more: labels besides those names; under BIO, BIOES and BMES, a segment type stands for its labels.
+    """
+    if scheme == "auto":
+        scheme = scheme_of([*names, *(more or ())]) or scheme_of(names)
+    prefixes = PREFIXES[scheme] if scheme in ("BIO", "BIOES", "BMES") else ()
+    known = set(names)
+    for name in more or ():
+        full = not prefixes or name in (*known, *prefixes, "O") or "-" in name
+        known |= {name} if full else {f"{prefix}-{name}" for prefix in prefixes}
+    return Labels(sorted(known), cast(Scheme | None, scheme))
 
 
 def select(given: Sequence[Given] | None, chosen: Ints) -> list[Given] | None:
@@ -95,12 +110,10 @@ class Examples:
     given: Sequence[Given] | None
 
     @classmethod
-    def of(
-        cls, data: Data, features: Features, scheme: str | None, rules: Sequence[Rule], labels: Labels | None
-    ) -> Examples:
-        """Number the features of training data; without `labels`, its own are used."""
+    def of(cls, data: Data, features: Features, rules: Sequence[Rule], labels: Callable[[], Labels]) -> Examples:
+        """Number the features of training data. labels: returns the labels, once the features are known to fit."""
         encoded = features.fit(data.X)
-        decoder = Decoder(labels or data.labels(scheme), rules, on_infeasible="relax")
+        decoder = Decoder(labels(), rules, on_infeasible="relax")
         gold = ids_of(decoder.labels, data.y, encoded.offsets, missing="allow")
         return cls(features, decoder, encoded, gold, given_for(features, data.X, data.given, decoder))
 

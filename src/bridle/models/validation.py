@@ -247,7 +247,7 @@ def cross_validate(
     one_of("measure", measure, MEASURES)
     check_callable("watch", watch, "a function of a Fold and two numbers")
     data, rules = Data.of(X, y, given), list(rules)
-    labels, names = data.labels(model.scheme), groups_of(groups, len(data.X))
+    labels, names = data.labels(model.scheme, model.labels), groups_of(groups, len(data.X))
     dealt = deal(model._fold_keys(data, names), count_of("folds", folds, 2), model.seed)
     check_held_out(dealt)
     done: list[Fold] = []
