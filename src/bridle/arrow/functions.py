@@ -126,7 +126,7 @@ class Tag(TableFunction):
         self._loaded: LoadedModel | None = None
         self._made: Decoder | None = None
         if self.rules and isinstance(model, Tagger):
-            self._decoder()  # rules that do not fit the labels show now; files are read when they are needed, or by check
+            self._decoder()  # rules that do not fit the labels show now; files are read later, or by check
 
     def __repr__(self) -> str:
         model = f"{len(self.model):,} bytes" if isinstance(self.model, bytes) else repr(self.model)
