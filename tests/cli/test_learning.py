@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from bridle.data import references as samples
 from bridle.learn import DeterministicRules
 from bridle.learn.evidence import penalty_of
 from bridle.learn.joint import JointWeights
+from bridle.models import CrossFit
 from bridle.rules.base import Soft
 from bridle.rules.loading import load_lines, parse_lines
 from commands import Cli
@@ -278,6 +280,70 @@ def test_penalties_that_were_learned_apart_are_noticed(
         assert "learned without" not in run(*command, weak / "m.bridle", *files, "--rules", a).stderr
 
 
+# ---- scores of any model ---------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def scored(weak: Path) -> Path:
+    """Scores of the training data of models that have not seen them, a file per fold."""
+    known = CrossFit.load(weak / "m.scores")
+    arrays = {"labels": np.array(known.labels.names), "pairwise": bridle.load(weak / "m.bridle").linear_.pairwise}
+    words = [example.tokens for example in read(weak / "train.jsonl")]
+    order = np.argsort(known.fold, kind="stable")
+    for fold in range(4):
+        some = [known.unary[a:b] for a, b in pairwise(known.offsets.tolist())]
+        inside = np.flatnonzero(known.fold == fold).tolist()
+        tokens = np.array([word for k in inside for word in words[k]])
+        cuts = np.cumsum([0, *(len(some[k]) for k in inside)])
+        np.savez(weak / f"fold{fold}.npz", unary=np.concatenate([some[k] for k in inside]), offsets=cuts,
+                 tokens=tokens, **arrays)  # fmt: skip
+    examples = list(read(weak / "train.jsonl"))
+    write(weak / "gold.jsonl", [examples[k] for k in order.tolist()])
+    return weak
+
+
+def test_rules_are_learned_for_scores(run: Cli, scored: Path, tmp_path: Path) -> None:
+    out = tmp_path / "my.rules"
+    first, *more = (scored / f"fold{k}.npz" for k in range(4))  # as a shell passes `--scores fold*.npz`
+    args = ["--scores", first, *more, "--gold", scored / "gold.jsonl", "--scheme", "IO", "-o", out]
+    document = json.loads(run.ok("learn", *args, "--json").stdout)
+    assert document["fit"]["won"] and document["fit"]["source"] == "cross-fitted" and document["fit"]["folds"] == 4
+    assert 0 < len(rules.load(out)) == len(document["rules"])
+    assert f"# priced for model {document['fit']['fingerprint']} on 140 sequences in 4 folds" in out.read_text()
+    run.ok("decode", first, "--rules", out, "--scheme", "IO", "-o", tmp_path / "labels.jsonl")
+
+
+def test_rules_are_tuned_for_scores(run: Cli, scored: Path, tmp_path: Path) -> None:
+    path, out = tmp_path / "my.rules", tmp_path / "tuned.rules"
+    path.write_text(WRITTEN)
+    args = ["--scores", scored / "fold0.npz", "--gold", tmp_path / "gold.jsonl", "--scheme", "IO", "-o", out]
+    folds = CrossFit.load(scored / "m.scores").fold
+    write(tmp_path / "gold.jsonl", list(read(scored / "gold.jsonl"))[: int((folds == 0).sum())])
+    document = json.loads(run.ok("rules", "tune", path, *args, "--json").stdout)
+    assert document["source"] == "model" and document["best"] == "tuned" and len(rules.load(out)) > 0
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["--model", "m.bridle"], "--model cannot be combined with --scores"),
+        (["--scored-by", "model"], "--scored-by cannot be combined with --scores"),
+        (["--cross-fit", "x"], "--cross-fit cannot be combined with --scores"),
+        (["--penalty", "counts"], "--scores has no effect with this --penalty"),
+        (["--labels", "A,B"], "differ in their labels"),
+        ([], "the scores do not fit the tokens"),
+    ],
+)
+def test_scores_that_do_not_fit(run: Cli, scored: Path, tmp_path: Path, args: list[str], message: str) -> None:
+    base = ["learn", scored / "gold.jsonl", "--scores", scored / "fold0.npz", "-o", tmp_path / "my.rules"]
+    result = run(*base, *args)
+    assert result.exit_code == 2 and message in result.stderr
+    labels = run("learn", scored / "gold.jsonl", "--labels", "A", "-o", tmp_path / "my.rules")
+    assert labels.exit_code == 2 and "--labels has no effect without --scores" in labels.stderr
+    none = run("rules", "tune", tmp_path / "my.rules", "--data", scored / "gold.jsonl")
+    assert none.exit_code == 2 and "--model or --scores" in none.stderr
+
+
 # ---- rules tune -----------------------------------------------------------------------------------------------------
 
 WRITTEN = """# what we know of references
@@ -332,7 +398,8 @@ def test_sequences_that_the_model_has_seen_are_reported(
     args = ["rules", "tune", tmp_path / "my.rules", "--model", weak / "m.bridle", "--data", tmp_path / "mixed.jsonl"]
     result = run(*args)
     assert f"trained on about {len(seen)} of these 40 sequences" in result.stderr and said in result.stderr
-    assert "trained on" not in run(*args, "--scores", "model").stderr
+    judged = run(*args, "--scored-by", "model")
+    assert judged.exit_code in (0, 1) and "trained on" not in judged.stderr
 
 
 def test_a_file_is_tuned_in_place_if_asked(run: Cli, weak: Path, tmp_path: Path) -> None:

@@ -56,6 +56,59 @@ def test_what_is_written_is_read_back(tmp_path: Path, name: str, pace: Pace) -> 
     assert file.total is not None and file.done() == file.total
 
 
+def table(path: Path, rows: list[Any], kind: Any = None, metadata: Any = None, **more: Any) -> str:
+    pa, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    arrays = {**more, "scores": pa.array(rows, kind or pa.list_(pa.list_(pa.float64())))}
+    built = pa.table(arrays).replace_schema_metadata(metadata)
+    if path.suffix == ".parquet":
+        parquet.write_table(built, path, row_group_size=2)
+    else:
+        with (
+            pa.ipc.new_file(path, built.schema)
+            if path.suffix == ".arrow"
+            else pa.ipc.new_stream(str(path), built.schema) as out
+        ):
+            out.write_table(built, max_chunksize=2)
+    return str(path)
+
+
+@pytest.mark.parametrize("name", ["s.parquet", "s.arrow", "s.arrows"])
+def test_tables_of_scores_are_read(tmp_path: Path, name: str) -> None:
+    rows = [[[0.0, 1.0], [-np.inf, 2.0]], [], [[3.0, 4.0]]]
+    more = {"tokens": [["a", "b"], [], ["c"]], "id": ["x", "y", "z"], "given": [{"verb": k} for k in range(3)]}
+    path = table(tmp_path / name, rows, metadata={"labels": '["O", "X"]'}, **more)
+    with open_scores(path) as file:
+        chunks = list(file.chunks)
+    assert file.labels == ("O", "X") and [len(chunk) for chunk in chunks] in ([3], [2, 1])
+    read = [chunk.lattices[k].unary.tolist() for chunk in chunks for k in range(len(chunk))]
+    assert read == rows and [i for chunk in chunks for i in chunk.ids] == ["x", "y", "z"]
+    givens = [given for chunk in chunks for given in chunk.givens]
+    assert givens == [{"tokens": words, "verb": k} for k, words in enumerate(more["tokens"])]
+    assert chunks[-1].where[-1].endswith("row 2")
+
+
+def test_tables_of_scores_that_are_wrong(tmp_path: Path) -> None:
+    pa = pytest.importorskip("pyarrow")
+    with pytest.raises(FileError, match="no scores"):
+        pa_path = tmp_path / "none.parquet"
+        pytest.importorskip("pyarrow.parquet").write_table(pa.table({"x": [1]}), pa_path)
+        open_scores(str(pa_path))
+    odd = table(tmp_path / "odd.parquet", [[[0.0, 1.0]], [[0.0]]])
+    with pytest.raises(LatticeError, match="another number of scores") as wrong, open_scores(odd) as file:
+        list(file.chunks)
+    assert "row 1" in str(wrong.value)
+    short = table(tmp_path / "short.arrow", [[[0.0, 1.0]]], tokens=[["a", "b"]])
+    with pytest.raises(FileError, match="differ in length"), open_scores(short) as file:
+        list(file.chunks)
+    cut = tmp_path / "cut.parquet"
+    cut.write_bytes(Path(odd).read_bytes()[:-20])
+    with pytest.raises(FileError, match="cannot read"):
+        list(open_scores(str(cut)).chunks)
+    fixed = table(tmp_path / "fixed.parquet", [[[1.0, 2.0]]], pa.list_(pa.list_(pa.float32(), 2)))
+    assert [chunk.lattices[0].n_labels for chunk in open_scores(fixed).chunks] == [2]
+    assert list(open_scores(table(tmp_path / "empty.parquet", [])).chunks) == []
+
+
 def test_a_chunk_is_cut_without_loss() -> None:
     whole = batch([3, 0, 1, 5])
     for lattices in (whole, [whole[k] for k in range(4)]):

@@ -164,9 +164,9 @@ def test_rules_are_learned_and_tuned_on_a_model_that_was_not_trained_here(path: 
     X = [[["w=a"], ["w=b"], ["Straße"]], [["w=b"], ["w=a"]]] * 10
     y = [["A", "B", "O"], ["B", "O"]] * 10
     for scores in ("model", "auto"):
-        tuned = bridle.learn.tune_rules(model, ["A before B", "at most 1 token of A"], X, y, scores=scores)
+        tuned = bridle.learn.tune_rules(model, ["A before B", "at most 1 token of A"], X, y, scored_by=scores)
         assert len(tuned.tuned) == 2 and tuned.source == ("model" if scores == "model" else "cross-fitted")
-        assert bridle.learn.fit_rules(model, X, y, scores=scores).fingerprint == model.fingerprint_
+        assert bridle.learn.fit_rules(model, X, y, scored_by=scores).fingerprint == model.fingerprint_
 
 
 def test_the_scheme_of_the_labels(path: Path, tmp_path: Path) -> None:

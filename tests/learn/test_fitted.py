@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -9,10 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bridle import CRF, LabelError, LocalTagger, ModelError, RuleError, rules
+from bridle import CRF, Decoder, LabelError, LocalTagger, ModelError, RuleError, rules
 from bridle.data import references
-from bridle.learn import Comparison, FittedRules, RelationalRules, fit_rules
-from bridle.learn.pricing import Scored
+from bridle.learn import Comparison, FittedRules, RelationalRules, fit_rules, rules_of
+from bridle.learn.judged import Judged
+from bridle.learn.pricing import Prices, Pricing, fit_prices
 from bridle.models import CrossFit
 from bridle.report import score
 from bridle.report.significance import compare_scores, log_tail, sign_test
@@ -36,6 +38,14 @@ def model() -> CRF:
 @lru_cache
 def fitted() -> FittedRules:
     return fit_rules(model(), *data("train"), threads=1)
+
+
+PRICING: dict[str, Any] = {"l1": 4.0, "significance": 0.1, "say": lambda text: None}
+
+
+def judged(X: Any, y: Any, **options: Any) -> Judged:
+    settings = {"scored_by": "auto", "cross_fit": None, "groups": None, "threads": 1, "seed": 0}
+    return Judged.of(model(), X, y, None, **{**settings, **options}, say=lambda text: None)
 
 
 def exact(result: list[Any]) -> float:
@@ -62,7 +72,8 @@ def test_the_gain_that_is_foreseen_is_seen_on_other_data() -> None:
 def test_what_it_says() -> None:
     lines = fitted().lines()
     assert lines[0].startswith(f"priced for model {model().fingerprint_} on 140 sequences in 4 folds, each fold scored")
-    assert "without rules" in lines[1] and "95 % interval" in lines[1]
+    assert lines[1].startswith("scale of the scores: ") and "multiple of the likeliest prices: " in lines[1]
+    assert "without rules" in lines[2] and "95 % interval" in lines[2]
     kept, p = f"{len(fitted().rules)} rules of {fitted().candidates} candidates", f"{fitted().quality.p:.2g}"
     quality = f"{fitted().plain['quality']:.2%} without rules, {fitted().held_out['quality']:.2%} with rules"
     assert lines[-1] == f"use these {kept}: quality {quality} on held-out sequences (p = {p})"
@@ -103,9 +114,7 @@ def test_rules_are_paid_for_as_they_were() -> None:
 def test_groups_of_new_data_are_held_out_together() -> None:
     X, y = data("test")
     groups = [k // 30 for k in range(len(X))]
-    scored = Scored.of(
-        model(), X, y, None, scores="model", cross_fit=None, groups=groups, threads=1, seed=0, say=lambda text: None
-    )
+    scored = judged(X, y, scored_by="model", groups=groups)
     assert all(len(set(scored.fold[k : k + 30].tolist())) == 1 for k in range(0, len(X), 30))
 
 
@@ -118,7 +127,7 @@ def test_a_miner_of_ones_own() -> None:
 def test_new_data_is_scored_by_the_model_itself() -> None:
     result = fit_rules(model(), *data("test"), threads=1)
     assert result.source == "model" and "new to the model" in result.lines()[0]
-    forced = fit_rules(model(), *data("test"), scores="cross-fitted", threads=1)
+    forced = fit_rules(model(), *data("test"), scored_by="cross-fitted", threads=1)
     assert forced.source == "cross-fitted"
 
 
@@ -132,7 +141,7 @@ def test_scores_that_are_there_are_used(monkeypatch: pytest.MonkeyPatch, tmp_pat
     with pytest.raises(ModelError, match="other data or settings"):
         fit_rules(model(), X[:-1], y[:-1], cross_fit=built)
     with pytest.raises(ModelError, match="cross_fit"):
-        fit_rules(model(), X, y, cross_fit=built, scores="model")
+        fit_rules(model(), X, y, cross_fit=built, scored_by="model")
 
 
 def test_scores_of_the_last_cross_fit_are_used_without_training_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -146,8 +155,8 @@ def test_scores_of_the_last_cross_fit_are_used_without_training_again(monkeypatc
 def test_other_models_can_be_corrected_too() -> None:
     X, y = data("train")
     local = LocalTagger(features=["lower[0]"], iterations=5, scheme="IO").fit(X, y)
-    miner = RelationalRules(["count"], select="all", penalty=None, scheme="IO")
-    result = fit_rules(local, X, y, rules=miner, threads=1)
+    written = ["exactly 1 segment of DATE", "starts with AUTHOR", "at most 1 segment of TITLE"]
+    result = fit_rules(local, X, y, rules=written, threads=1)
     assert result.won and result.quality.gain > 0.05
 
 
@@ -158,7 +167,7 @@ def test_groups_are_held_out_together() -> None:
 
 
 def test_large_data_is_sampled(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bridle.learn.pricing.MOST", 50)
+    monkeypatch.setattr("bridle.learn.judged.MOST", 50)
     output: list[str] = []
     assert fit_rules(model(), *data("train"), threads=1, watch=output.append).sequences == 50
     assert any("looking for rules" in line for line in output) and any("fold 4 of 4" in line for line in output)
@@ -169,7 +178,7 @@ def test_large_data_is_sampled(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         (ModelError, {"l1": 0}),
         (ModelError, {"significance": -1}),
-        (ModelError, {"scores": "other"}),
+        (ModelError, {"scored_by": "other"}),
         (ModelError, {"seed": -1}),
         (ModelError, {"threads": 1.5}),
         (ModelError, {"significance": 7}),
@@ -234,10 +243,27 @@ def test_tails_of_sums() -> None:
 
 def test_what_is_held_out_is_not_learned_from() -> None:
     X, y = data("train")
-    scored = Scored.of(
-        model(), X, y, None, scores="auto", cross_fit=None, groups=None, threads=1, seed=0, say=lambda text: None
+    pricing = Pricing(judged(X, y), rules_of(RelationalRules(scheme="IO").fit(X, y).learned_), **PRICING)
+    prices = pricing.learn()
+    use = pricing.judged.fold != 0
+    alone = fit_prices(pricing.competitors, l1=4.0 * use.mean(), start=prices, use=use)
+    assert pricing.fold_prices(prices)[0].w == pytest.approx(pricing.significant(alone, use).w)
+    free = [replace(prices, w=0 * prices.w)] * 4
+    assert compare_scores(pricing.held_out(free), pricing.judged.judge(pricing.judged.plain))["quality"].gain == 0
+
+
+def test_parts_of_the_data_are_decoded_as_the_whole_is() -> None:
+    """Sequences whose plain labels break no rule are not decoded; token conditions are found once."""
+    X, y = data("train")
+    written = [rules.parse(t) for t in ("exactly 1 segment of DATE", r"fix DATE at tokens /(19|20)\d\d/")]
+    pricing = Pricing(judged(X, y), [rule.soft(1) for rule in written], **PRICING)
+    prices = Prices(np.array([2.0, 3.0]), 0.5)
+    decoder = pricing.judged.scores.labels
+    whole = Decoder(decoder, pricing.soft(prices)).decode_batch(
+        pricing.judged.scores.lattices, [{"tokens": words} for words in pricing.judged.texts or []], threads=1
     )
-    used = []
-    plain = scored.held_out(lambda use: used.append(use) or [])  # type: ignore[func-returns-value]
-    assert np.array_equal(np.sum([~use for use in used], axis=0), np.ones(len(X)))
-    assert compare_scores(plain, scored.judge(scored.decode([])))["quality"].gain == 0
+    assert [rule.penalty for rule in pricing.soft(prices)] == [4.0, 6.0]
+    assert np.array_equal(pricing.decode(prices), whole.ids)
+    use = np.arange(len(X)) % 3 == 0
+    of_token = np.repeat(use, np.diff(pricing.judged.offsets))
+    assert np.array_equal(pricing.decode(prices, use), whole.ids[of_token])

@@ -39,7 +39,10 @@ from bridle.tagging.figures import figures_of, want_of
 @app.command(cls=Command)
 def decode(
     scores: Annotated[
-        str, typer.Argument(metavar="SCORES", help="Score file: npz or JSON lines, optionally gzipped; - reads stdin.")
+        str,
+        typer.Argument(
+            metavar="SCORES", help="Score file: npz, Parquet, Arrow, or JSON lines, optionally gzipped; - reads stdin."
+        ),
     ],
     rules: RulesOption = None,
     lenient: LenientOption = False,
@@ -65,7 +68,8 @@ def decode(
     SCORES is an npz file with these arrays, of which only unary is required:
       unary (N, labels), offsets (sequences + 1; if missing: one sequence),
       pairwise (labels, labels), start, end (labels), labels, tokens (N).
-    Or it contains JSON lines, optionally with pairwise, start and end; null and "-inf" mean minus infinity:
+    Or it is a Parquet or Arrow table with a row per sequence: scores, a list of a list of numbers per token; tokens;
+    given. Or it contains JSON lines, optionally with pairwise, start and end; null and "-inf" mean minus infinity:
       {"id": "s1", "unary": [[0.1, 2.0], [null, 1.0]], "tokens": ["I", "left"],
        "given": {"verb": 1}, "labels": ["O", "A0"]}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
@@ -33,30 +33,41 @@ from bridle.cli.options import (
     HoldOut,
     HoldOutOption,
     JsonOption,
-    LabelledArgument,
     LabelOption,
+    LabelsOption,
     ProgressOption,
     Scheme,
     SchemeOption,
-    Scores,
+    ScoredBy,
+    ScoredByOption,
     ScoresOption,
     SeedOption,
     ThreadsOption,
 )
 from bridle.cli.progress import ProgressBar
-from bridle.cli.reading import file_groups, gold_labels, make_model_reader, make_reader, model_inputs, read_all
+from bridle.cli.reading import (
+    file_groups,
+    gold_labels,
+    label_names,
+    make_labels,
+    make_model_reader,
+    make_reader,
+    model_inputs,
+    read_all,
+)
 from bridle.cli.training_run import print_feature_choice, save_cross_fit, trial_printer
 from bridle.data import Example, Lines
 from bridle.errors import FileError, ModelError
 from bridle.interrupts import INTERRUPTED
-from bridle.learn import DeterministicRules, fit_rules
+from bridle.learn import DeterministicRules, Scores, fit_rules
 from bridle.learn.evidence import from_counts, log_odds, priced
 from bridle.learn.joint import JointWeights
-from bridle.learn.pricing import SEEN
+from bridle.learn.judged import SEEN
 from bridle.learn.relational import ALL, RelationalRules
 from bridle.learn.rules_file import LearnedFile, back_up, printable
 from bridle.models import CRF, CrossFit, Step, Tagger
 
+_OF_SCORES = (".npz", ".parquet", ".pq", ".arrow", ".feather")  # suffixes of files that can be taken for scores
 _ALL_SEEN = 0.99  # the share of sequences that a model has seen from which on they are its training data
 
 
@@ -75,8 +86,16 @@ class Penalty(StrEnum):
 @app.command(cls=Command)
 def learn(
     context: typer.Context,
-    data: LabelledArgument,
     out: Annotated[str, typer.Option("-o", "--out", metavar="FILE", help="File for the rules; - writes to stdout.")],
+    data: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[DATA]...", help="Labelled sequences, optionally gzipped; - reads stdin."),
+    ] = None,
+    gold: Annotated[
+        list[str] | None, typer.Option("--gold", metavar="FILE", help="The same as DATA; can be repeated.")
+    ] = None,
+    scores: ScoresOption = None,
+    labels: LabelsOption = None,
     kind: Annotated[
         Kind,
         typer.Option(
@@ -100,7 +119,7 @@ def learn(
     ] = None,
     cross_fit: CrossFitOption = None,
     hold_out: HoldOutOption = HoldOut.SEQUENCES,
-    scores: ScoresOption = Scores.AUTO,
+    scored_by: ScoredByOption = ScoredBy.AUTO,
     tune: Annotated[
         str | None, typer.Option(metavar="FILE", help="--penalty joint: learn penalties on this file, not on DATA.")
     ] = None,
@@ -150,6 +169,8 @@ def learn(
       bridle learn refs.tagged -o refs.rules --model refs.bridle
       bridle learn acm.txt ieee.txt -o refs.rules --model refs.bridle --hold-out files
       bridle learn train.txt -o my.rules --model m.bridle --cross-fit m.scores
+      bridle learn --scores logits.npz --gold dev.jsonl -o my.rules
+      bridle learn --scores fold*.npz --gold train.jsonl -o my.rules
       bridle learn train.txt -o my.rules --columns word,pos,chunk --kinds presence,count --hard
       bridle learn train.txt -o my.rules --penalty joint --model m.bridle --tune held.txt --dev dev.txt
       bridle learn train.txt -o pos.det --kind deterministic
@@ -158,7 +179,10 @@ def learn(
     A .rules file is text: you can read and edit it, measure it with bridle rules test, and use it with
     bridle tag --rules. Without --model, a CRF is trained on DATA first, with the default settings of bridle train; it
     is not saved.
-    If MODEL was trained on less than a tenth of DATA, DATA is scored by MODEL itself (--scores).
+    If MODEL was trained on less than a tenth of DATA, DATA is scored by MODEL itself (--scored-by).
+    With --scores, rules are learned for the scores of any model, such as the logits of a network: a file of scores of
+    data that it has not seen, or a file per fold, scored by a model that was trained on the other folds. The sequences
+    are in the order of the gold data.
     Penalties by counts (--penalty counts) charge again for what the model already knows, and often do harm.
     Deterministic rules are saved in a binary file, because there are many.
 
@@ -170,24 +194,27 @@ def learn(
       130  stopped by Ctrl-C; if joint penalties were being learned, the best so far are written
     """
     relative = soft and penalty is Penalty.MODEL and kind is Kind.RELATIONAL
+    gold, scores = split_scores([*(data or ()), *(gold or ())], scores)
+    check_sources(model, scores, {"--cross-fit": cross_fit, "--labels": labels}, scored_by, hold_out)
     _fits(
         kind,
         "model" if relative else penalty.value if soft and kind is Kind.RELATIONAL else "none",
         {
             "--model": model,
+            "--scores": scores or None,
             "--tune": tune,
             "--dev": dev,
             "--iterations": iterations,
             "--patience": patience,
             "--cross-fit": cross_fit,
             "--hold-out": None if hold_out is HoldOut.SEQUENCES else hold_out.value,
-            "--scores": None if scores is Scores.AUTO else scores.value,
+            "--scored-by": None if scored_by is ScoredBy.AUTO else scored_by.value,
         },
         out,
         as_json,
     )
-    refuse_overwrite(out, *data, model, tune, dev, cross_fit)
-    refuse_overwrite(cross_fit, *data, model, flag="--cross-fit")
+    refuse_overwrite(out, *gold, *scores, model, tune, dev, cross_fit)
+    refuse_overwrite(cross_fit, *gold, model, flag="--cross-fit")
     if kind is Kind.DETERMINISTIC:
         check_model_path(Path(out))
     if cross_fit is not None:
@@ -197,7 +224,10 @@ def learn(
     tagger = None if model is None else bridle.load(model)
     reads = format, columns, label, option
     examples, reader = read_all(
-        make_reader(*reads) if tagger is None else make_model_reader(tagger, *reads), data, progress
+        make_reader(*reads) if tagger is None else make_model_reader(tagger, *reads),
+        gold,
+        progress,
+        gaps="keep" if scores else "leave out",
     )
     if kind is Kind.DETERMINISTIC:
         _deterministic(examples, out, cutoff, as_json)
@@ -212,11 +242,20 @@ def learn(
         **{name: value for name, value in limits.items() if value is not None},  # type: ignore[arg-type]
     )
     if relative:
-        groups = file_groups(examples, hold_out)
-        tagger = tagger or _trained(examples, scheme, groups, {"seed": seed, "threads": threads}, progress)
-        settings: dict[str, Any] = {"seed": seed, "threads": threads, "scores": scores.value}
+        groups, say = file_groups(examples, hold_out), ProgressBar(progress, "learning").say
+        settings: dict[str, Any] = {"seed": seed, "threads": threads, "groups": groups, "watch": say}
         settings |= {} if significance is None else {"significance": significance}
-        learned = _relative(miner, tagger, examples, groups, cross_fit, settings, progress)
+        if scores:
+            source: Tagger | Scores = load_scores(scores, examples, labels, scheme)
+        else:
+            source = tagger or _trained(examples, scheme, groups, {"seed": seed, "threads": threads}, progress)
+        fitted = fit_rules(
+            source, *judged_by(source, examples, scored_by, cross_fit, settings), rules=miner, **settings
+        )
+        dropped = {why: int(n) for why, n in miner.report_.dropped.items()}
+        for why, n in fitted.dropped.items():
+            dropped[why] = dropped.get(why, 0) + n
+        learned = LearnedFile(fitted.learned, dropped, tuple(fitted.lines()[1:]), fitted=fitted)
     else:
         miner.fit([list(e.tokens) for e in examples], gold_labels(examples))
         learned = LearnedFile(miner.learned_, {why: int(n) for why, n in miner.report_.dropped.items()})
@@ -238,7 +277,7 @@ def learn(
         asked: dict[str, Any] = {"model": model, "tune": tune, "dev": dev}
         asked |= {"iterations": iterations or 20, "patience": patience} if penalty is Penalty.JOINT else {}
         how += "".join(f", {name} {printable(str(value))}" for name, value in asked.items() if value is not None)
-    write_rules(out, list(learned.lines(data, len(examples), miner, how)))
+    write_rules(out, list(learned.lines([*gold, *scores], len(examples), miner, how)))
     print_stderr("\n".join(learned.summary(len(examples), out)))
     if as_json:
         typer.echo(json_line(learned.to_dict(len(examples), out)))
@@ -258,7 +297,7 @@ def write_rules(out: str, lines: list[str]) -> None:
 def _fits(kind: Kind, penalty: str, given: dict[str, Any], out: str, as_json: bool) -> None:
     """Check that the options can be combined. penalty: how penalties are learned, or "none"."""
     joint = {"--tune", "--dev", "--iterations", "--patience"}
-    relative = {"--cross-fit", "--hold-out", "--scores"}
+    relative = {"--cross-fit", "--hold-out", "--scored-by", "--scores"}
     takes = {"model": relative | {"--model"}, "joint": joint | {"--model"}}.get(penalty, set())
     if penalty == "joint" and given["--model"] is None:
         raise ModelError("joint penalties need a model", got="--penalty joint", wanted="--model MODEL")
@@ -287,23 +326,70 @@ def _trained(
     return model.fit(X, y, given=given, groups=groups, watch_tuning=trial_printer(progress))
 
 
-def scores_of(
-    tagger: Tagger,
+# ---- what rules are judged by: shared with `bridle rules tune` ------------------------------------------------------
+
+
+def split_scores(data: list[str], scores: list[str] | None) -> tuple[list[str], list[str]]:
+    """Separate labelled files from score files; a shell leaves all but the first of `--scores fold*.npz` to DATA."""
+    if scores is None:
+        return data, []
+    more = [name for name in data if Path(name).suffix in _OF_SCORES]
+    return [name for name in data if name not in more], scores + more
+
+
+def check_sources(
+    model: Path | None, scores: list[str], others: dict[str, Any], scored_by: ScoredBy, hold_out: HoldOut
+) -> None:
+    """Check that options about models are not combined with --scores, and the other way round."""
+    others = {**others, "--model": model, "--scored-by": None if scored_by is ScoredBy.AUTO else scored_by.value}
+    if scores:
+        others.pop("--labels")
+        if len(scores) > 1 and hold_out is HoldOut.FILES:
+            others["--hold-out files"] = "with several files of scores, which are the folds"
+    else:
+        others = {"--labels": others["--labels"]}
+    for name, value in others.items():
+        if value is not None:
+            problem = f"{name} cannot be combined with --scores" if scores else f"{name} has no effect without --scores"
+            raise ModelError(problem, got=f"{name} {value}", wanted=f"no {name}" if scores else "--scores FILE")
+
+
+def load_scores(files: list[str], examples: list[Example], labels: str | None, scheme: Scheme) -> Scores:
+    """Read scores of labelled sequences."""
+    X, _, given = model_inputs(examples)
+    known = Scores.load(files, X, labels=label_names(labels, None), given=given if any(given) else None)
+    if scheme is not Scheme.AUTO:
+        known.labels = make_labels(known.labels.names, scheme)
+    return known
+
+
+def judged_by(
+    source: Tagger | Scores,
     examples: list[Example],
-    groups: list[str] | None,
-    path: Path | None,
-    say: Callable[[str], None],
-) -> CrossFit | None:
-    """Cross-fitted scores: read from a file if it exists, otherwise computed and saved in it. None without a file."""
-    if path is None:
-        return None
-    return CrossFit.load(path) if path.exists() else save_cross_fit(tagger, examples, groups, path, say)
+    scored_by: ScoredBy,
+    cross_fit: Path | None,
+    settings: dict[str, Any],
+) -> tuple[Any, ...]:
+    """Return the data arguments of `fit_rules` and `tune_rules`; put the options for a model into `settings`."""
+    X, y, given = model_inputs(examples)
+    if isinstance(source, Scores):
+        return (y,)
+    groups, say = settings["groups"], settings["watch"]
+    if cross_fit is None:
+        _warn_seen(source, X, scored_by)
+    else:
+        cached = cross_fit.exists()
+        settings["cross_fit"] = (
+            CrossFit.load(cross_fit) if cached else save_cross_fit(source, examples, groups, cross_fit, say)
+        )
+    settings |= {"given": given, "scored_by": scored_by.value}
+    return X, y
 
 
-def warn_seen(model: Tagger, X: Sequence[Any], scores: str) -> None:
-    """Warn if a model was trained on a part of the data by which rules are judged. scores: value of --scores."""
+def _warn_seen(model: Tagger, X: Sequence[Any], scored_by: ScoredBy) -> None:
+    """Warn if a model was trained on a part of the data by which rules are judged."""
     share = model.share_seen(X) or 0.0
-    if scores != "auto" or not 0 < share < _ALL_SEEN:
+    if scored_by is not ScoredBy.AUTO or not 0 < share < _ALL_SEEN:
         return
     seen = f"the model was trained on about {round(share * len(X)):,} of these {len(X):,} sequences"
     if share < SEEN:
@@ -311,39 +397,11 @@ def warn_seen(model: Tagger, X: Sequence[Any], scores: str) -> None:
     else:
         warn(
             f"{seen}, so other models are judged in its place: each fold is scored by a model trained on the other "
-            "folds; leave these sequences out, or pass --scores model to judge the model itself"
+            "folds; leave these sequences out, or pass --scored-by model to judge the model itself"
         )
 
 
-def _relative(
-    miner: RelationalRules,
-    tagger: Tagger,
-    examples: list[Example],
-    groups: list[str] | None,
-    cross_fit: Path | None,
-    settings: dict[str, Any],
-    progress: bool | None,
-) -> LearnedFile:
-    """Learn rules with penalties for a model."""
-    X, y, given = model_inputs(examples)
-    say = ProgressBar(progress, "learning").say
-    if cross_fit is None:
-        warn_seen(tagger, X, settings["scores"])
-    fitted = fit_rules(
-        tagger,
-        X,
-        y,
-        rules=miner,
-        given=given,
-        cross_fit=scores_of(tagger, examples, groups, cross_fit, say),
-        groups=groups,
-        watch=say,
-        **settings,
-    )
-    dropped = {why: int(n) for why, n in miner.report_.dropped.items()}
-    for why, n in fitted.dropped.items():
-        dropped[why] = dropped.get(why, 0) + n
-    return LearnedFile(fitted.learned, dropped, tuple(fitted.lines()[1:]), fitted=fitted)
+# ---- other kinds of rules and penalties -----------------------------------------------------------------------------
 
 
 def _deterministic(examples: list[Example], out: str, cutoff: int, as_json: bool) -> None:

@@ -52,8 +52,8 @@ class Measure(StrEnum):
     AUTO, F1, ACCURACY, EXACT, QUALITY = "auto", "f1", "accuracy", "exact", "quality"
 
 
-class Scores(StrEnum):
-    """Values of --scores."""
+class ScoredBy(StrEnum):
+    """Values of --scored-by."""
 
     AUTO, CROSS_FITTED, MODEL = "auto", "cross-fitted", "model"
 
@@ -226,13 +226,21 @@ CrossFitOption = Annotated[
         "--cross-fit", metavar="FILE", help="Cache of cross-fitted scores: read if it exists, written otherwise."
     ),
 ]
-ScoresOption = Annotated[
-    Scores,
+ScoredByOption = Annotated[
+    ScoredBy,
     typer.Option(
-        "--scores",
+        "--scored-by",
         help="Scores to use: of models trained on other folds, or of MODEL itself. "
         "auto: cross-fitted if MODEL was trained on DATA.",
         rich_help_panel=ADVANCED,
+    ),
+]
+ScoresOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--scores",
+        metavar="FILE",
+        help="Scores of the gold data by any model, in the formats of bridle decode; several files: one per fold.",
     ),
 ]
 SeedOption = Annotated[

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -19,7 +19,7 @@ from bridle.cli.base import (
     refuse_overwrite,
     show,
 )
-from bridle.cli.learning import scores_of, warn_seen, write_rules
+from bridle.cli.learning import check_sources, judged_by, load_scores, split_scores, write_rules
 from bridle.cli.options import (
     ColumnsOption,
     CrossFitOption,
@@ -29,20 +29,25 @@ from bridle.cli.options import (
     HoldOutOption,
     JsonOption,
     LabelOption,
+    LabelsOption,
     LenientOption,
     PlotOption,
     ProgressOption,
-    Scores,
+    Scheme,
+    SchemeOption,
+    ScoredBy,
+    ScoredByOption,
     ScoresOption,
     SeedOption,
     ThreadsOption,
 )
 from bridle.cli.progress import ProgressBar
-from bridle.cli.reading import checked_lines, file_groups, make_model_reader, model_inputs, read_all
+from bridle.cli.reading import checked_lines, file_groups, make_model_reader, make_reader, read_all
 from bridle.cli.rules import Rules, rules_app
-from bridle.errors import FileError, RuleError
-from bridle.learn import tune_rules
+from bridle.errors import FileError, ModelError, RuleError
+from bridle.learn import Scores, tune_rules
 from bridle.learn.rules_file import tuned_lines
+from bridle.models import Tagger
 from bridle.rules.conditions import list_files
 from bridle.rules.loading import Line, read_files
 
@@ -51,13 +56,18 @@ from bridle.rules.loading import Line, read_files
 def rules_tune(
     context: typer.Context,
     rules: Rules,
-    model: Annotated[
-        Path, typer.Option("--model", metavar="MODEL", help="Model that bridle train wrote.", show_default=False)
-    ],
     data: Annotated[
         list[str],
-        typer.Option("--data", metavar="FILE", help="Labelled sequences; can be repeated.", show_default=False),
+        typer.Option(
+            "--data", "--gold", metavar="FILE", help="Labelled sequences; can be repeated.", show_default=False
+        ),
     ],
+    model: Annotated[
+        Path | None, typer.Option("--model", metavar="MODEL", help="Model that bridle train wrote.")
+    ] = None,
+    scores: ScoresOption = None,
+    labels: LabelsOption = None,
+    scheme: SchemeOption = Scheme.AUTO,
     out: Annotated[
         str | None,
         typer.Option("-o", "--out", metavar="FILE", help="File to write the tuned rules to; - writes to stdout."),
@@ -66,7 +76,7 @@ def rules_tune(
     cross_fit: CrossFitOption = None,
     hold_out: HoldOutOption = HoldOut.SEQUENCES,
     lenient: LenientOption = False,
-    scores: ScoresOption = Scores.AUTO,
+    scored_by: ScoredByOption = ScoredBy.AUTO,
     format: FormatOption = None,
     columns: ColumnsOption = None,
     label: LabelOption = None,
@@ -76,7 +86,7 @@ def rules_tune(
     as_json: JsonOption = False,
     progress: ProgressOption = None,
 ) -> None:
-    """Tune written rules for a model: which to keep hard, make soft with which penalty, or leave out.
+    """Tune written rules for a model or for scores: which to keep hard, make soft with which penalty, or leave out.
 
     Rules are judged on sequences that the model has not seen: if FILE contains its training data, each part is scored
     by a model trained on the others. The rules file is not changed, unless -o names it. Rules of several files, and of
@@ -87,6 +97,7 @@ def rules_tune(
       bridle rules tune my.rules --model m.bridle --data train.txt
       bridle rules tune my.rules --model m.bridle --data train.txt -o tuned.rules --plot gains.svg
       bridle rules tune my.rules --model m.bridle --data train.txt --cross-fit m.scores --json
+      bridle rules tune my.rules --scores logits.npz --gold dev.jsonl -o tuned.rules
 
     \b
     The columns are: hard, off or the penalty, as written and as tuned; the number of sequences in which the gold
@@ -103,42 +114,44 @@ def rules_tune(
     """
     if out == "-" and as_json:
         raise FileError("rules and --json cannot share standard output", got="-o - with --json", wanted="-o FILE")
-    refuse_overwrite(out, *data, model, cross_fit)
-    refuse_overwrite(plot, *rules, *data, model, cross_fit, out, flag="--plot")
+    files, score_files = split_scores(list(map(str, rules)), scores)
+    rules = list(map(Path, files))
+    check_sources(model, score_files, {"--cross-fit": cross_fit, "--labels": labels}, scored_by, hold_out)
+    if model is None and not score_files:
+        raise ModelError("rules are tuned for a model or for scores", got="neither", wanted="--model or --scores")
+    refuse_overwrite(out, *data, *score_files, model, cross_fit)
+    refuse_overwrite(plot, *rules, *data, *score_files, model, cross_fit, out, flag="--plot")
     refuse_overwrite(cross_fit, *rules, *data, model, flag="--cross-fit")
     for path in filter(None, (plot, cross_fit)):
         check_writable(path)
     if cross_fit is not None:
         check_model_path(cross_fit)
     context.with_resource(claimed(out, cross_fit))
-    tagger = bridle.load(model)
+    reads = format, columns, label, option
+    source: Tagger | Scores
+    examples = None
+    if model is None:
+        examples, _ = read_all(make_reader(*reads), data, progress, gaps="keep")
+        source = load_scores(score_files, examples, labels, scheme)
+        known = source.labels
+    else:
+        source = bridle.load(model)
+        known = source.labels_
     loaded = read_files(rules)
     if len(loaded.texts) > 1:  # one file is written, and those that were read stay as they are
         refuse_overwrite(out, *(file for file in loaded.texts if file is not None))
-    lines_read = checked_lines(loaded, tagger.labels_, lenient=lenient)
+    lines_read = checked_lines(loaded, known, lenient=lenient)
     written = [line.rule for line in lines_read]
     if not written:
         got = "an empty file or comments"
         raise RuleError("there are no rules", got=got, wanted="one rule per line", where=", ".join(map(str, rules)))
     _check_lists(lines_read, out)
-    examples, _ = read_all(make_model_reader(tagger, format, columns, label, option), data, progress)
-    X, y, given = model_inputs(examples)
+    if isinstance(source, Tagger):
+        examples, _ = read_all(make_model_reader(source, *reads), data, progress)
+    assert examples is not None
     groups, say = file_groups(examples, hold_out), ProgressBar(progress, "tuning").say
-    if cross_fit is None:
-        warn_seen(tagger, X, scores.value)
-    tuned = tune_rules(
-        tagger,
-        written,
-        X,
-        y,
-        given=given,
-        scores=scores.value,
-        cross_fit=scores_of(tagger, examples, groups, cross_fit, say),
-        groups=groups,
-        seed=seed,
-        threads=threads,
-        watch=say,
-    )
+    settings: dict[str, Any] = {"seed": seed, "threads": threads, "groups": groups, "watch": say}
+    tuned = tune_rules(source, written, *judged_by(source, examples, scored_by, cross_fit, settings), **settings)
     if out is not None:
         write_rules(out, list(tuned_lines(loaded, lines_read, tuned, data)))
     if plot is not None:

@@ -22,7 +22,7 @@ from bridle.errors import BridleError, FeatureError, FileError, LabelError, Mode
 from bridle.extras import needed
 from bridle.features import SETS, Templates, choose_features
 from bridle.features.templates import no_such_set
-from bridle.learn.pricing import cross_fitted
+from bridle.learn.judged import cross_fitted
 from bridle.models import (
     CRF,
     Candidate,

@@ -7,7 +7,7 @@ import json
 import os
 import struct
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain, islice
@@ -43,6 +43,7 @@ from bridle.tagging.labelling import Outcomes
 BATCH = 1024  # rows
 ARROW = "ARROW1"
 _BARE_SCHEMA = 4  # the first number of a FlatBuffers table that has no length before it
+Wanted = Callable[[Any], list[str]]  # chooses columns by a schema
 LABELS = "labels"  # what they are called unless `label` says otherwise
 
 
@@ -122,13 +123,13 @@ class Parquet(Keyed):
         with located(f"{source.name}: sequence {number}") as where:
             return self.example(self.with_names(_plain(row, where), names, label), where)
 
-    def batches(self, source: Source, start: int = 0) -> Iterator[tuple[int, Any, float]]:
+    def batches(self, source: Source, start: int = 0, wanted: Wanted | None = None) -> Iterator[tuple[int, Any, float]]:
         """Yield record batches with the number of their first row and the share of the file that has been read.
 
-        Row groups that end before row `start` are left out.
+        Row groups that end before row `start` are left out. wanted: chooses the columns; by default `self.wanted`.
         """
         file, size = whole_file(source)
-        table, names = self.opened(file, size)
+        table, names = self.opened(file, size, wanted or self.wanted)
         first, rows = 0, max(table.metadata.num_rows, 1)
         for group in range(table.num_row_groups):  # pyarrow cannot join dictionaries of several in one batch
             if first + (count := table.metadata.row_group(group).num_rows) < start:
@@ -138,10 +139,10 @@ class Parquet(Keyed):
                 yield first, batch, (first + batch.num_rows) / rows
                 first += batch.num_rows
 
-    def opened(self, file: IO[bytes], size: int) -> tuple[Any, list[str]]:
+    def opened(self, file: IO[bytes], size: int, wanted: Wanted) -> tuple[Any, list[str]]:
         """A file whose pages are checked, and the columns to read."""
         parquet = _library("pyarrow.parquet")
-        names = self.wanted(parquet.ParquetFile(Part(file, 0, size), pre_buffer=False).schema_arrow)
+        names = wanted(parquet.ParquetFile(Part(file, 0, size), pre_buffer=False).schema_arrow)
         chunks = [chunk for chunk in chunks_of(file, size) if chunk.path.split(".")[0] in names]
         for chunk in chunks:
             check_pages(file, chunk)
@@ -372,16 +373,17 @@ class Arrow(Parquet):
     def looks_like(cls, head: str) -> bool:
         return head.startswith(ARROW)
 
-    def batches(self, source: Source, start: int = 0) -> Iterator[tuple[int, Any, float]]:
+    def batches(self, source: Source, start: int = 0, wanted: Wanted | None = None) -> Iterator[tuple[int, Any, float]]:
+        wanted = wanted or self.wanted
         if not isinstance(source, Folder):
-            yield from self._batches(*whole_file(source))
+            yield from self._batches(*whole_file(source), wanted)
             return
         rows, done = 0, 0
         for path in source.files(self.split):
             file, first = Source(path), 0
             try:
                 with self.guarded(file):
-                    for first, batch, share in self._batches(*whole_file(file)) if file.total else ():
+                    for first, batch, share in self._batches(*whole_file(file), wanted) if file.total else ():
                         read = done + share * (file.total or 0)
                         yield rows + first, batch, read / max(source.total or 0, 1)
                         first += len(batch)
@@ -389,7 +391,7 @@ class Arrow(Parquet):
                 file.close()
             rows, done = rows + first, done + (file.total or 0)
 
-    def _batches(self, file: IO[bytes], size: int) -> Iterator[tuple[int, Any, float]]:
+    def _batches(self, file: IO[bytes], size: int, wanted: Wanted) -> Iterator[tuple[int, Any, float]]:
         """Read a file as a stream: the part between header and footer is one, so nothing depends on the footer."""
         ipc = _library("pyarrow").ipc
         begin, end = 0, size
@@ -411,7 +413,7 @@ class Arrow(Parquet):
                 )
         check_messages(file, begin, end)
         schema = ipc.open_stream(Part(file, begin, end)).schema
-        names = self.wanted(schema)
+        names = wanted(schema)
         options = ipc.IpcReadOptions(use_threads=False, included_fields=[schema.names.index(name) for name in names])
         part, first = Part(file, begin, end), 0
         for batch in ipc.open_stream(part, options=options):

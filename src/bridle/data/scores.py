@@ -1,4 +1,4 @@
-"""Score files: npz, or JSON lines (plain, gzipped, or from standard input), read in chunks.
+"""Score files: npz, Parquet, Arrow, or JSON lines (plain, gzipped, or from standard input), read in chunks.
 
 One JSON line is one sequence; null, "-inf" and -Infinity instead of a number mean impossible::
 
@@ -36,6 +36,7 @@ from bridle.data import limits
 from bridle.data.blocks import Pace
 from bridle.data.jsonl import check_keys, near_key
 from bridle.data.limits import check_unpacked
+from bridle.data.score_tables import ScoreTable
 from bridle.errors import BridleError, FileError, LatticeError, shown
 from bridle.labels import MOST_LABELS, MOST_SQUARE
 from bridle.lattice import Batch, Lattice
@@ -127,7 +128,7 @@ _MOST_AXES = 3  # positions x labels x labels
 
 
 def open_scores(path: str, pace: Pace | None = None, n_labels: int | None = None) -> ScoreFile:
-    """Open a file of scores, npz or JSON lines.
+    """Open a file of scores: npz, Parquet, Arrow or JSON lines.
 
     Parameters
     ----------
@@ -136,7 +137,7 @@ def open_scores(path: str, pace: Pace | None = None, n_labels: int | None = None
     pace : Pace, optional
         How many sequences to read at once.
     n_labels : int, optional
-        Number of labels, for files that do not name them; sequences without tokens need it.
+        Number of labels, for files that do not name them; tables and sequences without tokens need it.
 
     Returns
     -------
@@ -179,6 +180,10 @@ def open_scores(path: str, pace: Pace | None = None, n_labels: int | None = None
             stream.close()
             raise
         return ScoreFile(archive.labels, archive.chunks(), len(archive.offsets) - 1, lambda: archive.at, stream.close)
+    if magic.startswith((b"PAR1", b"ARROW1", b"\xff\xff\xff\xff")):
+        stream.close()
+        table = ScoreTable(path, magic, n_labels)
+        return ScoreFile(table.labels, (Chunk(*part) for part in table), None, lambda: table.at, table.source.close)
     if magic.startswith(b"\x93NUMPY"):
         stream.close()
         wanted, cause = "npz or JSON lines", "numpy.savez(path, unary=array) writes an npz file."
@@ -187,7 +192,7 @@ def open_scores(path: str, pace: Pace | None = None, n_labels: int | None = None
 
 
 def _unreadable(path: str, error: Exception) -> FileError:
-    got, wanted = getattr(error, "strerror", None) or str(error), "an npz file or JSON lines"
+    got, wanted = getattr(error, "strerror", None) or str(error), "an npz, Parquet or Arrow file, or JSON lines"
     return FileError("cannot read this score file", got=got, wanted=wanted, where=path)
 
 

@@ -8,6 +8,7 @@ from bridle.learn.fitted import FittedRules, PricedRule, fit_rules
 from bridle.learn.joint import JointWeights
 from bridle.learn.pricing import Effect
 from bridle.learn.relational import RelationalRules
+from bridle.learn.scores import Scores, cross_fit
 from bridle.learn.tuned import TunedRule, TunedRules, tune_rules
 from bridle.report.significance import Comparison
 
@@ -23,10 +24,12 @@ __all__ = [
     "Learned",
     "PricedRule",
     "RelationalRules",
+    "Scores",
     "TunedRule",
     "TunedRules",
     "audit",
     "audit_model",
+    "cross_fit",
     "fit_rules",
     "from_counts",
     "log_odds",

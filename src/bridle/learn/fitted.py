@@ -12,12 +12,13 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
 from bridle.errors import ModelError
-from bridle.features import PlainFeatures, sequences_of
-from bridle.frames import LabelLists, Sequences, Table
+from bridle.frames import LabelLists, Table
 from bridle.learn.evidence import Given, Learned, priced, rules_of
-from bridle.learn.pricing import Effect, Prices, Pricing, Scored, Source
+from bridle.learn.judged import Judged, Say, ScoredBy
+from bridle.learn.pricing import Effect, Prices, Pricing, best_multiple
 from bridle.learn.relational import RelationalRules
-from bridle.models.checks import all_known, check_callable, given_of, labellings_of, positive
+from bridle.learn.scores import Scores
+from bridle.models.checks import check_callable, positive
 from bridle.models.folds import CrossFit
 from bridle.models.tagger import Tagger
 from bridle.report.sequences import SequenceScores
@@ -67,7 +68,14 @@ class FittedRules:
     l1 : float
         The L1 term that was chosen.
     scale : float
-        Factor by which the model's scores fit the data best. Below 1, the model is overconfident.
+        Factor by which the scores fit the data best, the inverse of their temperature. Below 1, the model is
+        overconfident.
+    multiple : float
+        Factor on all prices by which held-out sequences are labelled best; 1 if the likeliest prices are.
+    multiples : dict of float to float
+        Quality on held-out sequences under each multiple that was tried.
+    notes : tuple of str
+        Reasons to doubt the result: signs that the model has seen the sequences, a scale at its bound.
     sequences, folds : int
         Number of sequences and of folds.
     source : str
@@ -89,6 +97,9 @@ class FittedRules:
     quality: Comparison
     l1: float
     scale: float
+    multiple: float
+    multiples: dict[float, float]
+    notes: tuple[str, ...]
     sequences: int
     folds: int
     source: str
@@ -118,6 +129,8 @@ class FittedRules:
         how = "new to the model" if new else "each fold scored by a model trained on the others"
         return [
             f"priced for model {self.fingerprint} on {self.sequences:,} sequences in {self.folds} folds, {how}",
+            f"scale of the scores: {self.scale:.3g}; multiple of the likeliest prices: {self.multiple:g}",
+            *(f"note: {note}" for note in self.notes),
             f"sequences all right: {self._both('exact', 1)} ({self.exact})",
             f"F1 of segments: {self._both('f1')}; quality: {self._both('quality')}",
             self.verdict,
@@ -149,13 +162,13 @@ class FittedRules:
 
 
 def fit_rules(
-    model: Tagger,
-    X: Sequences,
-    y: LabelLists,
+    model: Tagger | Scores,
+    X: Any,
+    y: LabelLists | None = None,
     *,
     rules: Iterable[Rule | str] | RelationalRules | None = None,
     given: Sequence[Given] | Table | None = None,
-    scores: Source = "auto",
+    scored_by: ScoredBy = "auto",
     cross_fit: CrossFit | None = None,
     groups: Sequence[Hashable] | Table | None = None,
     l1: float | Literal["auto"] = "auto",
@@ -170,20 +183,21 @@ def fit_rules(
     that the model has not seen, jointly and from zero. A rule stays if it makes gold significantly more likely, and all
     of them stay if they beat no rules at all on held-out sequences.
 
-    The reported gain is that of rules priced and tested on other folds. Candidates are found on all of the data,
-    and the better of two L1 terms is chosen, so it is a little optimistic on small data.
+    The reported gain is that of rules priced and tested on other folds. Candidates are found on all of the data, and
+    the better of two L1 terms and the best multiple of the prices are chosen, so it is a little optimistic on small
+    data.
 
     Parameters
     ----------
-    model : Tagger
-        A trained model.
+    model : Tagger or Scores
+        A trained model; or scores of any model, and then the call is ``fit_rules(scores, y)``.
     X, y : sequence
         Labelled sequences, as for `Tagger.fit`: those that the model was trained on, or new ones.
     rules : iterable of Rule or str, or RelationalRules, optional
         Rules to price, or how to find them. By default all that `RelationalRules` finds.
     given : sequence of mapping, optional
         Values that rules refer to by name, a mapping per sequence.
-    scores : {"auto", "cross-fitted", "model"}, default "auto"
+    scored_by : {"auto", "cross-fitted", "model"}, default "auto"
         Whose scores: of models trained on the other folds, for the training data of `model`; or of `model` itself, for
         data that it has not seen. ``"auto"`` asks `Tagger.share_seen`.
     cross_fit : CrossFit, optional
@@ -234,23 +248,32 @@ def fit_rules(
         raise ModelError("invalid value of `significance`", got=significance, wanted="a number above 0, at most 1")
     check_callable("watch", watch, "a function of a sentence")
     say = watch or (lambda text: None)
-    X, y, given = sequences_of(X), labellings_of(y), given_of(given)
-    scored = Scored.of(
-        model, X, y, given, scores=scores, cross_fit=cross_fit, groups=groups, threads=threads, seed=seed, say=say
+    judged = Judged.of(
+        model,
+        X,
+        y,
+        given,
+        scored_by=scored_by,
+        cross_fit=cross_fit,
+        groups=groups,
+        threads=threads,
+        seed=seed,
+        say=say,
     )
     if rules is None or isinstance(rules, RelationalRules):
         say("looking for rules")
-        miner = rules or RelationalRules(select="all", penalty=None, scheme=model.labels_.scheme, seed=seed)
-        candidates = _mine(miner, model, X, all_known(y), given)
+        scheme = judged.labels.scheme
+        miner = rules or RelationalRules(select="all", penalty=None, scheme=scheme, seed=seed)
+        candidates = _mine(miner, judged)
     else:
-        candidates = _with_evidence(as_rules(rules), scored)
-    say(f"pricing {len(candidates)} rules on {len(scored):,} sequences")
-    rough = Pricing(scored, rules_of(candidates), l1=L1[0], significance=significance)
-    plain = scored.judge(scored.decode([]))
-    first, *others = [_Fit.of(rough.at(term), plain, say) for term in (L1 if l1 == "auto" else (float(l1),))]
-    best = next((fit for fit in others if fit.beats(first)), first)
+        candidates = _with_evidence(as_rules(rules), judged)
+    say(f"pricing {len(candidates)} rules on {len(judged):,} sequences")
+    plain = judged.judge(judged.plain)
+    terms = L1 if l1 == "auto" else (float(l1),)
+    first = _Fit.of(Pricing(judged, rules_of(candidates), l1=terms[0], significance=significance, say=say), plain, say)
+    others = [_Fit.of(first.pricing.at(term), plain, say) for term in terms[1:]]
+    best, effects = next((fit for fit in others if fit.beats(first)), first).harmless(plain, say)
     gains = compare_scores(plain, best.held_out)
-    effects = best.pricing.effects(best.prices)
     kept = []
     for r in best.prices.kept:
         penalty = float(f"{best.prices.penalties[r]:.3g}")  # readable
@@ -266,12 +289,15 @@ def fit_rules(
         gains["quality"],
         best.pricing.l1,
         best.prices.scale,
-        len(scored),
-        scored.n_folds,
-        scored.source,
+        best.prices.multiple,
+        best.multiples,
+        (*judged.notes, *best.pricing.notes),
+        len(judged),
+        judged.n_folds,
+        judged.scores.source,
         len(candidates),
         {reason: n for reason, n in best.pricing.dropped.items() if n},
-        model.fingerprint_,
+        judged.scores.fingerprint,
     )
 
 
@@ -281,19 +307,37 @@ class _Fit:
 
     pricing: Pricing
     prices: Prices
+    folds: list[Prices]  # without each fold
     held_out: SequenceScores
+    multiples: dict[float, float]  # quality
 
     @classmethod
-    def of(cls, pricing: Pricing, plain: SequenceScores, say: Callable[[str], None]) -> _Fit:
+    def of(cls, pricing: Pricing, plain: SequenceScores, say: Say) -> _Fit:
         prices = pricing.learn()
         tested = pricing.significant(prices)
         pricing.dropped["add nothing to the model"] = len(pricing.rules) - len(prices.kept)
         pricing.dropped["may be due to chance"] = len(prices.kept) - len(tested.kept)
-        say(f"testing {len(tested.kept)} rules by decoding")
-        last = pricing.harmless(tested)
+        if not tested.kept:
+            return cls(pricing, tested, [], plain, {})
+        folds, held_out = pricing.fold_prices(tested), dict[float, SequenceScores]()
+
+        def quality(multiple: float) -> float:
+            say(f"{multiple:g} times all prices, on held-out sequences")
+            held_out[multiple] = pricing.held_out([replace(prices, multiple=multiple) for prices in folds])
+            return float(held_out[multiple].quality.mean())
+
+        best, tried = best_multiple(quality)
+        folds = [replace(prices, multiple=best) for prices in folds]
+        return cls(pricing, replace(tested, multiple=best), folds, held_out[best], tried)
+
+    def harmless(self, plain: SequenceScores, say: Say) -> tuple[_Fit, dict[int, Effect]]:
+        """Remove rules that make more sequences worse than better; return the effects of the others, too."""
+        say(f"testing {len(self.prices.kept)} rules by decoding")
+        last, effects = self.pricing.harmless(self.prices)
         if not last.kept:
-            return cls(pricing, last, plain)
-        return cls(pricing, last, pricing.scored.held_out(lambda use: pricing.soft(pricing.relearn(last, use))))
+            return replace(self, prices=last, held_out=plain), effects
+        folds = self.pricing.fold_harmless(self.folds)
+        return replace(self, prices=last, folds=folds, held_out=self.pricing.held_out(folds)), effects
 
     def beats(self, other: _Fit) -> bool:
         """Check whether it labels better, and not by accident."""
@@ -301,21 +345,18 @@ class _Fit:
         return comparison.gain > 0 and comparison.p < _SURE
 
 
-def _mine(
-    miner: RelationalRules,
-    model: Tagger,
-    X: Sequence[Any],
-    y: Sequence[Sequence[str]],
-    given: Sequence[Given] | None,
-) -> list[Learned]:
-    """Find hard rules in data; texts of tokens come from the model's features, or else from the given values."""
-    texts = None if isinstance(model.features_, PlainFeatures) else [list(model.features_.tokens(x)) for x in X]
+def _mine(miner: RelationalRules, judged: Judged) -> list[Learned]:
+    """Find hard rules in data."""
+    given, texts = judged.scores.given, judged.texts
     if texts is not None or (given is not None and not all("tokens" in values for values in given)):
         given = None
+    y = judged.y
+    if given is not None:  # of the scored sequences only
+        y = [y[k] for k in judged.scores.sequences.tolist()]
     return [learned.hard() for learned in miner.fit(texts, y, given).learned_]
 
 
-def _with_evidence(rules: Sequence[Rule], scored: Scored) -> list[Learned]:
+def _with_evidence(rules: Sequence[Rule], judged: Judged) -> list[Learned]:
     """Count how often gold obeys written rules; each applies to every sequence."""
-    broken, n = scored.broken(rules, scored.gold).sum(axis=0).tolist(), len(scored)
+    broken, n = judged.broken(rules, judged.gold, judged.given_for(rules)).sum(axis=0).tolist(), len(judged)
     return [Learned(rule, "written", n - bad, n, n) for rule, bad in zip(rules, broken, strict=True)]

@@ -1,284 +1,49 @@
 """Prices of rules that add to what a model knows, learned jointly and tested one by one.
 
-    p(c) ~ exp(s M(c) - sum over r of w[r] v[r](c))          among the candidate labellings c of a sequence
-    minimise  - sum over sequences of log p(gold)  +  l1 sum over r of w[r]        subject to  w >= 0,  s >= least
-    penalty of r = w[r] / s                                                        in units of the model's scores
+    p(c) ~ p0(c) exp(- sum over r of w[r] v[r](c))        among the labellings c of a sequence (competitors.py)
+    minimise  - sum over sequences of log p(gold)  +  l1 sum over r of w[r]        subject to  w >= 0
+    penalty of r = multiple w[r] / s                                               in units of the model's scores
 
-    M score of the model    v[r] how often rule r is paid for    s the model's scale: below 1, it is too sure of itself
-    B sequences (b)    C candidates of all sequences, those of a sequence side by side (c)    R rules (r)    N tokens
+    p0 chance without rules, of scores at the scale s    v[r] how often rule r is paid for    multiple found by decoding
+    B sequences (b)    C labellings of all sequences (c)    R rules (r)    N tokens
 
-If two rules say the same, they share one price; what the model knows already costs nothing. The problem is convex; it
-is solved by accelerated proximal gradient steps (Beck & Teboulle 2009) with restarts.
+If two rules say the same, they share one price; what the model knows already costs nothing. The problem is convex. Most
+prices are 0: only rules whose slope says that they gain enter the problem, which accelerated proximal gradient steps
+solve (Beck & Teboulle 2009, with restarts), until no rule outside of it gains.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from copy import copy
-from dataclasses import dataclass
-from itertools import pairwise
-from typing import Any, Literal
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
-from bridle import _native
-from bridle.decoding.decoder import Decoder
-from bridle.decoding.problem import Limits, Problem, check_given, offsets_of
-from bridle.decoding.threads import in_threads
-from bridle.errors import LabelError, ModelError, shown
-from bridle.features import sequences_of
-from bridle.frames import LabelLists, Sequences, Table
-from bridle.labels import Bools, Labels
-from bridle.lattice import Lattice
-from bridle.learn.evidence import Given, Ids, Offsets, counter, priced
-from bridle.models.checks import all_known, check_seed, count_of_threads, given_of, ids_of, labellings_of, one_of
-from bridle.models.folds import FOLDS, CrossFit, check_fits, deal, groups_of
-from bridle.models.tagger import Tagger
-from bridle.models.task import hashes_of
+from bridle.errors import ModelError
+from bridle.labels import Bools
+from bridle.learn.competitors import Competitors
+from bridle.learn.evidence import Ids, priced
+from bridle.learn.judged import Judged, Say
 from bridle.report.sequences import SequenceScores
 from bridle.report.significance import Floats, benjamini_hochberg, log_binomial, log_tail
 from bridle.rules.base import Rule, Soft
-from bridle.rules.compiled import CompiledRules
 
-Source = Literal["auto", "cross-fitted", "model"]
-Floats32 = npt.NDArray[np.float32]
-MOST = 4000  # sequences of larger data that are sampled: prices are a few numbers
-SEEN = 0.1  # the share of sequences that a model has seen from which on they count as its training data
-LEAST = 0.05  # of the model's scale: without it rules would decide alone
-_STATES = 10_000  # of the search for a labelling: a guess that is not proved best serves as well
-_K_BEST = 30
+Numbers = npt.NDArray[np.intp]
+MULTIPLES = (1.0, 0.5, 0.25, 2.0)  # of all prices, tried on held-out sequences
+_LEAST_MULTIPLE, _MOST_MULTIPLE = 0.05, 8.0  # if the first or the last of them is best, they go on
 _STEPS, _TOLERANCE, _STEEPEST = 300, 1e-6, 1e30
 _TINY = 1e-3  # a weight below this is none
+_GAINS = 0.02  # the share of the L1 term by which a slope must exceed it for a rule to enter
 _ROUNDS = 5
-_FEW = 0.002  # new candidates per sequence below which another round changes nothing
+_FEW = 0.002  # new labellings per sequence below which another round changes nothing
 _HARM = math.log(0.05)
-
-
-# ---- sequences with scores of a model that has not seen them --------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Scored:
-    """Sequences with scores, gold labels, and the values that rules refer to."""
-
-    labels: Labels
-    lattices: list[Lattice]  # (B)
-    gold: Ids  # (N,)
-    offsets: Offsets  # (B + 1,)
-    X: list[Any]  # (B)  the sequences themselves
-    given: list[Given] | None
-    fold: npt.NDArray[np.int64]  # (B,)
-    source: str  # "cross-fitted" or "model"
-    model: Tagger
-    threads: int = 0
-
-    @classmethod
-    def of(
-        cls,
-        model: Tagger,
-        X: Sequences,
-        y: LabelLists,
-        given: Sequence[Given] | Table | None,
-        *,
-        scores: Source,
-        cross_fit: CrossFit | None,
-        groups: Sequence[Hashable] | Table | None,
-        threads: int,
-        seed: int,
-        say: Callable[[str], None],
-    ) -> Scored:
-        """Score sequences: by the model itself if they are new to it, otherwise by cross-fitting."""
-        if not isinstance(model, Tagger):
-            raise ModelError("not a trained model", got=shown(model), wanted="a trained CRF or LocalTagger")
-        check_seed(seed)
-        count_of_threads(threads)
-        X, y, given = sequences_of(X), labellings_of(y), given_of(given)
-        check_given(given, len(X))
-        groups = groups_of(groups, len(X))
-        one_of("scores", scores, ("auto", "cross-fitted", "model"))
-        labels = model.decoder().labels
-        if isinstance(y, str) or not hasattr(y, "__len__"):
-            raise LabelError("`y` must be a list of label lists", got=shown(y), wanted="a list per sequence")
-        if len(X) < 2:
-            raise ModelError("there are too few sequences to hold some out", got=len(X), wanted="two or more")
-        if len(y) != len(X):
-            raise LabelError("y and X differ in length", got=f"{len(y)} lists", wanted=f"{len(X)} of them")
-        y = all_known(y)
-        if scores == "auto":
-            share = model.share_seen(X)
-            scores = "model" if cross_fit is None and share is not None and share < SEEN else "cross-fitted"
-        if scores == "model":
-            if cross_fit is not None:
-                raise ModelError(
-                    "`cross_fit` has no effect with scores='model'", got="cross_fit", wanted="scores='cross-fitted'"
-                )
-            known = np.arange(len(X))
-            fold = deal(hashes_of(model.features_, X).tolist() if groups is None else groups, FOLDS, seed).of
-            lattice_of = model.lattices(X, threads=threads).__getitem__
-        else:
-            if cross_fit is None:
-                cross_fit = cross_fitted(model, X, y, given, groups, say)
-            elif not isinstance(cross_fit, CrossFit):
-                got = shown(cross_fit)
-                raise ModelError("`cross_fit` must be what `cross_fit` returns", got=got, wanted="a CrossFit")
-            else:
-                check_fits(cross_fit, model.cross_fit_identity(X, y, groups))
-            known, fold, lattice_of = cross_fit.sequences, cross_fit.fold, cross_fit.lattice
-        sample = np.arange(len(known))
-        if len(known) > MOST:
-            sample = np.sort(np.random.default_rng(seed).choice(len(known), MOST, replace=False))
-        numbers = known[sample].tolist()
-        lattices = list(map(lattice_of, sample.tolist()))
-        offsets = offsets_of(lattices)
-        gold = ids_of(labels, [y[k] for k in numbers], offsets)
-        values = None if given is None else [given[k] for k in numbers]
-        X = [X[k] for k in numbers]
-        return cls(labels, lattices, gold, offsets, X, values, fold[sample], scores, model, threads)
-
-    def __len__(self) -> int:
-        return len(self.lattices)
-
-    @property
-    def n_folds(self) -> int:
-        """The number of folds."""
-        return len(np.unique(self.fold))
-
-    def split(self, ids: Ids) -> list[Ids]:
-        """Cut labels of all sequences into those of each."""
-        return [ids[a:b] for a, b in pairwise(self.offsets.tolist())]
-
-    def given_for(self, rules: Sequence[Rule]) -> Sequence[Mapping[str, Any]] | None:
-        """Return the values that these rules refer to."""
-        return self.model.given(self.X, Decoder(self.labels, rules), self.given)
-
-    def broken(self, rules: Sequence[Rule], ids: Ids) -> Bools:
-        """(B, R): do these labels of all sequences break the rules?"""
-        broken: Bools = counter(rules, self.labels, threads=self.threads)(ids, self.offsets, self.given_for(rules)) > 0
-        return broken
-
-    def decode(self, rules: Sequence[Rule], which: npt.NDArray[np.int64] | None = None) -> Ids:
-        """(N,): the best labels of all sequences, or of those with these numbers, under rules."""
-        numbers = range(len(self)) if which is None else which.tolist()
-        decoder = Decoder(self.labels, rules, on_infeasible="relax", max_states=_STATES)
-        values = None if self.given is None else [self.given[b] for b in numbers]
-        given = self.model.given([self.X[b] for b in numbers], decoder, values)
-        decodings = decoder.decode_batch([self.lattices[b] for b in numbers], given, threads=self.threads)
-        return np.asarray(decodings.ids, dtype=np.int32)
-
-    def quality(self, rules: Sequence[Rule], use: Bools) -> Floats:
-        """Measure the quality of each sequence that is used, decoded under rules."""
-        which = np.flatnonzero(use)
-        lengths = np.diff(self.offsets)
-        offsets = np.concatenate([[0], np.cumsum(lengths[which])])
-        guesses = self.decode(rules, which)
-        return SequenceScores.of(self.labels, self.gold[np.repeat(use, lengths)], guesses, offsets).quality
-
-    def judge(self, guesses: npt.NDArray[np.integer]) -> SequenceScores:
-        """Compare labels of all sequences with gold."""
-        return SequenceScores.of(self.labels, self.gold, guesses, self.offsets)
-
-    def held_out(self, rules_for: Callable[[Bools], Sequence[Rule]]) -> SequenceScores:
-        """Decode each fold under the rules that `rules_for` makes from the other sequences."""
-        guesses = np.empty(len(self.gold), dtype=np.int32)
-        fold_of = np.repeat(self.fold, np.diff(self.offsets))
-        for fold in np.unique(self.fold):
-            guesses[fold_of == fold] = self.decode(rules_for(self.fold != fold), np.flatnonzero(self.fold == fold))
-        return self.judge(guesses)
-
-
-def cross_fitted(
-    model: Tagger,
-    X: Sequence[Any],
-    y: Sequence[Sequence[str | None]],
-    given: Sequence[Given] | None,
-    groups: Sequence[Hashable] | None,
-    say: Callable[[str], None],
-) -> CrossFit:
-    """Return scores of held-out sequences: those of the last `cross_fit` of the model, or new ones."""
-    known = model.cross_fit_
-    if known is not None and known.identity == model.cross_fit_identity(X, y, groups):
-        return known
-    say("scoring each part of the data by a model trained on the others")
-    return model.cross_fit(X, y, given=given, groups=groups, watch=lambda done, of: say(f"fold {done} of {of}"))
-
-
-# ---- labellings that compete with gold ------------------------------------------------------------------------------
-
-
-class Competitors:
-    """Gold and other labellings of sequences, with their scores and the rules that they break.
-
-    A sum over gold, the k best labellings of the model, and those that were best under penalties met on the way stands
-    for the sum over all labellings.
-    """
-
-    owner: npt.NDArray[np.int64]  # (C,)  the sequence of each; rising
-    first: npt.NDArray[np.int64]  # (B,)  the first of each sequence, which is gold
-    score: Floats  # (C,)
-    paid: Floats32  # (C, R)  how often each rule is paid for; 0 or 1 for a rule paid once per sequence
-
-    def __init__(
-        self,
-        labels: Labels,
-        lattices: Sequence[Lattice],
-        gold: Sequence[Ids],
-        rules: Sequence[Rule],
-        given: Sequence[Given] | None,
-        *,
-        k: int = _K_BEST,
-        threads: int = 0,
-    ) -> None:
-        self._lattices, self._given = lattices, given
-        self._count = counter(rules, labels, threads=threads)
-        self._once = np.array([not isinstance(rule, Soft) or rule.per == "sequence" for rule in rules], dtype=bool)
-        self._known: list[dict[bytes, tuple[float, Floats32]]] = [{} for _ in lattices]
-        self._pack()
-        self.add(enumerate(gold))
-        self.add(_k_best(labels, lattices, k, count_of_threads(threads)))
-
-    @property
-    def n_rules(self) -> int:
-        """R."""
-        return len(self._once)
-
-    def add(self, labellings: Iterable[tuple[int, Ids]]) -> int:
-        """Add labellings, each with the number of its sequence; return how many of them were new."""
-        new: dict[tuple[int, bytes], Ids] = {}
-        for b, ids in labellings:
-            path = np.ascontiguousarray(ids, dtype=np.int32)
-            if path.tobytes() not in self._known[b]:
-                new[b, path.tobytes()] = path
-        if new:
-            paths, offsets = np.concatenate([*new.values()]), np.cumsum([0, *map(len, new.values())]).astype(np.int64)
-            broken = self._count(paths, offsets, None if self._given is None else [self._given[b] for b, _ in new])
-            paid = np.where(self._once, np.minimum(broken, 1), broken).astype(np.float32)
-            for (b, key), path, row in zip(new, new.values(), paid, strict=True):
-                self._known[b][key] = self._lattices[b].score(path), row
-            self._pack()
-        return len(new)
-
-    def _pack(self) -> None:
-        sizes = list(map(len, self._known))
-        self.owner = np.repeat(np.arange(len(sizes)), sizes)
-        self.first = np.cumsum([0, *sizes[:-1]]) if sizes else np.zeros(0, dtype=np.int64)
-        pairs = [pair for known in self._known for pair in known.values()]
-        self.score = np.array([score for score, _ in pairs])
-        self.paid = np.array([row for _, row in pairs], dtype=np.float32).reshape(len(pairs), self.n_rules)
-
-
-def _k_best(labels: Labels, lattices: Sequence[Lattice], k: int, threads: int) -> list[tuple[int, Ids]]:
-    """Find the k best labellings of each sequence by scores alone."""
-    compiled = CompiledRules(labels, [], Limits().native())
-
-    def work(low: int, high: int, stop: _native.Stop) -> list[tuple[int, Ids]]:
-        problem = Problem(compiled, lattices[low:high], None, first=low, many=True, stop=stop).native()
-        best = problem.k_best_all(k, np.arange(high - low), stop)
-        return [(low + b, np.array(path, dtype=np.int32)) for b, paths in enumerate(best) for path, *_ in paths]
-
-    return [pair for part in in_threads(work, len(lattices), threads) for pair in part]
+_NOTHING = math.log(0.5)  # the tail above which several rules are removed at once, if they are about other sequences
+_ALIKE = 0.2  # the cosine of what two rules gain, per sequence, from which on they are about the same
 
 
 # ---- the most likely prices -----------------------------------------------------------------------------------------
@@ -286,20 +51,16 @@ def _k_best(labels: Labels, lattices: Sequence[Lattice], k: int, threads: int) -
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Prices:
-    """Weights of rules, and the model's scale."""
+    """Weights of rules, in units of log-probability, and what makes them penalties."""
 
     w: Floats  # (R,)
-    scale: float
-
-    @classmethod
-    def none(cls, n_rules: int) -> Prices:
-        """No rule costs anything."""
-        return cls(np.zeros(n_rules), 1.0)
+    scale: float  # of the model's scores
+    multiple: float = 1.0
 
     @property
     def penalties(self) -> Floats:
         """(R,): in units of the model's scores."""
-        per_score: Floats = self.w / self.scale
+        per_score: Floats = self.multiple * self.w / self.scale
         return per_score
 
     @property
@@ -311,22 +72,89 @@ class Prices:
         """Return the same prices, but rule r costs nothing."""
         w = self.w.copy()
         w[r] = 0.0
-        return Prices(w, self.scale)
+        return replace(self, w=w)
+
+
+class _Table:
+    """Labellings of some sequences as far as some rules see them: those that break the same are one.
+
+    Sequences whose labellings all break the same are left out: prices change nothing there. Few rules are broken by a
+    labelling, so only what is paid is kept: entries (e) with a labelling, a rule and a number.
+    """
+
+    def __init__(self, competitors: Competitors, rules: Numbers, use: Bools | None) -> None:
+        first, m = competitors.first, len(rules)
+        column = np.full(competitors.n_rules, -1)
+        column[rules] = np.arange(m)
+        inside = column[competitors.rule] >= 0
+        row, rule, times = competitors.row[inside], column[competitors.rule[inside]], competitors.times[inside]
+        owner, log_p = competitors.owner, competitors.log_p
+        weight = np.random.default_rng(0).random(m)
+        digest = np.bincount(row, times * weight[rule], len(owner))  # labellings that break the same have equal ones
+        varied = np.zeros(len(first), dtype=bool)
+        varied[owner[digest != digest[first][owner]]] = True
+        varied &= np.isfinite(log_p[first]) if use is None else use & np.isfinite(log_p[first])
+        self.sequences = np.flatnonzero(varied)
+        rows = np.flatnonzero(varied[owner])
+        order = rows[np.lexsort((digest[rows], owner[rows]))]
+        new = np.ones(len(order), dtype=bool)
+        new[1:] = (np.diff(owner[order]) > 0) | (np.diff(digest[order]) != 0)
+        start, group = np.flatnonzero(new), np.cumsum(new) - 1
+        number = np.full(len(owner), -1)  # of a labelling among those that stand for others
+        number[order[start]] = np.arange(len(start))
+        self.owner = (np.cumsum(varied) - 1)[owner[order[start]]]
+        self.first = np.searchsorted(self.owner, np.arange(len(self.sequences)))
+        self.log_p = _log_sums(log_p[order], start, group)
+        stays = number[row] >= 0
+        self._row, self._rule, self._times = number[row[stays]], rule[stays], times[stays]
+        self._gold = np.zeros((len(self.sequences), m))
+        place = np.full(len(owner), -1)
+        place[first[varied]] = np.arange(len(self.sequences))
+        of_gold = place[row] >= 0
+        self._gold[place[row[of_gold]], rule[of_gold]] = times[of_gold]
+        self._gold_log_p, self._gold_sum = log_p[first][varied], self._gold.sum(axis=0)
+        by_rule = np.argsort(self._rule, kind="stable")
+        self._entries = np.split(by_rule, np.searchsorted(self._rule[by_rule], np.arange(1, m)))
+
+    def losses(self, w: Floats) -> tuple[Floats, Floats]:
+        """(B,): -log p(gold), up to what prices do not change; (C,): the probabilities of all."""
+        values = self.log_p - np.bincount(self._row, w[self._rule] * self._times, len(self.log_p))
+        log_z = _log_sums(values, self.first, self.owner)
+        return log_z - self._gold_log_p + self._gold @ w, np.exp(values - log_z[self.owner])
+
+    def slope(self, p: Floats) -> Floats:
+        """(R,): the gradient of the sum of losses."""
+        expected = np.bincount(self._rule, p[self._row] * self._times, len(self._gold_sum))
+        gradient: Floats = self._gold_sum - expected
+        return gradient
+
+    def gains(self, w: Floats) -> list[Floats]:
+        """(R) of (B,): how much -log p(gold) grows if a rule is free."""
+        p, gains = self.losses(w)[1], []
+        for r, e in enumerate(self._entries):
+            more = p[self._row[e]] * np.expm1(w[r] * self._times[e])
+            free = np.bincount(self.owner[self._row[e]], more, len(self.sequences))
+            gains.append(np.log1p(free) - w[r] * self._gold[:, r])
+        return gains
+
+
+def _log_sums(values: Floats, first: Numbers, owner: Numbers) -> Floats:
+    """Return log of the sum of exp of values, for each run of them. first: where runs begin; owner: the run of each."""
+    if not len(first):
+        return np.zeros(0)
+    top = np.maximum.reduceat(values, first)
+    top = np.where(np.isfinite(top), top, 0.0)
+    with np.errstate(divide="ignore"):
+        sums: Floats = np.log(np.add.reduceat(np.exp(values - top[owner]), first)) + top
+    return sums
 
 
 def losses(competitors: Competitors, prices: Prices) -> Floats:
     """(B,): -log p(gold) of each sequence."""
-    objective = _Objective(competitors, None)
-    return objective.per_sequence(objective.values(prices))[0]
-
-
-def loss_without(competitors: Competitors, prices: Prices) -> dict[int, Floats]:
-    """For each rule that costs something, (B,): how much -log p(gold) grows when it is free."""
-    objective = _Objective(competitors, None)
-    values = objective.values(prices)
-    full = objective.per_sequence(values)[0]
-    free = {r: values + prices.w[r] * competitors.paid[:, r] for r in prices.kept}
-    return {r: objective.per_sequence(value)[0] - full for r, value in free.items()}
+    plain = _log_sums(competitors.log_p, competitors.first, competitors.owner) - competitors.log_p[competitors.first]
+    table = _Table(competitors, np.arange(competitors.n_rules), None)
+    plain[table.sequences] = table.losses(prices.w)[0]
+    return plain
 
 
 def fit_prices(
@@ -338,21 +166,37 @@ def fit_prices(
     rules: Bools | None = None,  # (R,)  rules that may cost something
 ) -> Prices:
     """Find the best prices for these labellings."""
-    objective = _Objective(competitors, use)
+    start = start or Prices(np.zeros(competitors.n_rules), competitors.scale)
     free = np.ones(competitors.n_rules, dtype=bool) if rules is None else rules
-    start = start or Prices.none(competitors.n_rules)
-    x = np.append(np.where(free, start.w, 0.0), start.scale * objective.unit)
-    lower, shrink = np.append(np.zeros(len(free)), LEAST * objective.unit), np.append(np.full(len(free), l1), 0.0)
-    moving = np.append(free, True)
-    ahead, momentum, curvature, before = x, 1.0, 1.0, math.inf
+    w = np.where(free, start.w, 0.0)
+    candidates = np.flatnonzero(free)
+    whole = _Table(competitors, candidates, use)
+    inside: Bools = w[candidates] > 0
+    table, settled = whole, not inside.any()
+    while True:
+        if not settled:
+            active = candidates[inside]
+            table = whole if inside.all() else _Table(competitors, active, use)
+            w[active] = _minimise(table, w[active], l1)
+        entering = whole.slope(whole.losses(w[candidates])[1]) + l1 < -_GAINS * l1
+        entering &= ~inside
+        if not entering.any():
+            break
+        inside, settled = inside | entering, False
+    return replace(start, w=np.where(w > _TINY, w, 0.0))
+
+
+def _minimise(table: _Table, w: Floats, l1: float) -> Floats:
+    """Minimise the losses of a table."""
+    x = ahead = w
+    momentum, curvature, before = 1.0, 1.0, math.inf
     for _ in range(_STEPS):
-        loss, gradient = objective(ahead)
-        gradient = np.where(moving, gradient, 0.0)
+        each, p = table.losses(ahead)
+        loss, gradient = float(each.sum()), table.slope(p)
         while True:
-            there = np.maximum(ahead - (gradient + shrink) / curvature, lower)
-            there = np.where(moving, there, 0.0)
+            there = np.maximum(ahead - (gradient + l1) / curvature, 0.0)
             step = there - ahead
-            reached = objective.value(there)
+            reached = float(table.losses(there)[0].sum())
             if reached <= loss + gradient @ step + curvature / 2 * step @ step + 1e-9 * abs(loss):
                 break
             if not curvature < _STEEPEST:
@@ -360,59 +204,17 @@ def fit_prices(
                     "penalties cannot be learned from these scores", got=f"loss {loss}", wanted="finite scores"
                 )
             curvature *= 2
-        total = reached + float(shrink @ there)
+        total = reached + l1 * float(there.sum())
         if total > before:  # momentum has carried it too far: start again from where it was good
             ahead, momentum, before = x, 1.0, math.inf
             continue
         following = (1 + math.sqrt(1 + 4 * momentum * momentum)) / 2
-        ahead = there + (momentum - 1) / following * (there - x)
-        ahead = np.maximum(ahead, lower)
+        ahead = np.maximum(there + (momentum - 1) / following * (there - x), 0.0)
         done = before - total < _TOLERANCE * max(1.0, abs(total))
         x, momentum, before, curvature = there, following, total, curvature * 0.9
         if done:
             break
-    return Prices(np.where(x[:-1] > _TINY, x[:-1], 0.0), float(x[-1] / objective.unit))
-
-
-class _Objective:
-    """The loss and its gradient at (w, s unit); `unit` gives scores the size of violations."""
-
-    def __init__(self, competitors: Competitors, use: Bools | None) -> None:
-        self._owner, self._first = competitors.owner, competitors.first
-        self._score, self._paid = competitors.score, competitors.paid
-        gaps = self._score - self._score[self._first][self._owner]
-        gaps = gaps[np.isfinite(gaps)]
-        self.unit = max(float(np.sqrt(np.mean(gaps * gaps))) if len(gaps) else 1.0, 1e-6)
-        self._weight = np.ones(len(self._first)) if use is None else use.astype(np.float64)
-
-    def values(self, prices: Prices) -> Floats:
-        """(C,): the scores less penalties."""
-        with np.errstate(invalid="ignore"):  # some BLAS kernels raise the flag for unused lanes
-            paid = self._paid @ prices.w.astype(np.float32)
-        values: Floats = prices.scale * self._score - paid
-        return values
-
-    def per_sequence(self, value: Floats) -> tuple[Floats, Floats]:
-        """(B,) losses, (C,) probabilities."""
-        top = np.maximum.reduceat(value, self._first) if len(self._first) else value
-        share = np.exp(value - top[self._owner])
-        total = np.add.reduceat(share, self._first) if len(self._first) else share
-        return np.log(total) + top - value[self._first], share / total[self._owner]
-
-    def _at(self, x: Floats) -> tuple[Floats, Floats]:
-        return self.per_sequence(self.values(Prices(x[:-1], float(x[-1] / self.unit))))
-
-    def value(self, x: Floats) -> float:
-        """Return the loss alone."""
-        return float(self._weight @ self._at(x)[0])
-
-    def __call__(self, x: Floats) -> tuple[float, Floats]:
-        loss, p = self._at(x)
-        slope = p * self._weight[self._owner]
-        slope[self._first] -= self._weight
-        with np.errstate(invalid="ignore"):  # as in `values`
-            by_rule = -(slope.astype(np.float32) @ self._paid).astype(np.float64)
-        return float(self._weight @ loss), np.append(by_rule, slope @ self._score / self.unit)
+    return x
 
 
 # ---- which rules to keep --------------------------------------------------------------------------------------------
@@ -450,76 +252,172 @@ class Pricing:
     may change the best labels of three of them. Tested by labels alone, hardly any rule passed.
     """
 
-    def __init__(self, scored: Scored, rules: Sequence[Rule], *, l1: float, significance: float) -> None:
-        self.scored, self.rules, self.l1, self._significance = scored, list(rules), l1, significance
+    def __init__(self, judged: Judged, rules: Sequence[Rule], *, l1: float, significance: float, say: Say) -> None:
+        self.judged, self.rules, self.l1, self._significance, self._say = judged, list(rules), l1, significance, say
         self.dropped: Counter[str] = Counter()
-        gold, given = scored.split(scored.gold), scored.given_for(self.rules)
-        self.competitors = Competitors(scored.labels, scored.lattices, gold, rules, given, threads=scored.threads)
+        self._placed, self.given = judged.with_positions(self.rules)
+        self.competitors = Competitors(
+            judged.labels,
+            judged.scores.lattices,
+            judged.split(judged.gold),
+            self._placed,
+            self.given,
+            threads=judged.threads,
+        )
+        self._able = self._able_to_pass()
+
+    @property
+    def notes(self) -> list[str]:
+        """Doubts about the scores."""
+        if not self.competitors.at_bound:
+            return []
+        return [
+            f"the scale of the scores is at its bound, {self.competitors.scale:.3g}: they say nearly nothing about "
+            "gold, or have another meaning than log-probabilities and logits"
+        ]
 
     def at(self, l1: float) -> Pricing:
         """Return the same rules and labellings under another L1 term."""
         other = copy(self)
         other.l1, other.dropped = l1, Counter()
+        other._able = other._able_to_pass()
         return other
 
     def soft(self, prices: Prices) -> list[Soft]:
         """Return the rules that cost something, with their penalties."""
         return [priced(self.rules[r], float(prices.penalties[r])) for r in prices.kept]
 
+    def _able_to_pass(self) -> Bools:
+        """(R,): rules that pass the test at least if they are alone; the others are not priced with them."""
+        able = np.ones(len(self.rules), dtype=bool)
+        if self._significance < 1:
+            for r in range(len(self.rules)):
+                table = _Table(self.competitors, np.array([r]), None)
+                w = _minimise(table, np.zeros(1), self.l1) if len(table.sequences) else np.zeros(1)
+                able[r] = w[0] > _TINY and log_tail(table.gains(w)[0]) <= math.log(self._significance)
+        return able
+
     def learn(self) -> Prices:
         """Find the most likely prices; labellings that are best under them join the competitors."""
-        prices = Prices.none(len(self.rules))
-        for _ in range(_ROUNDS):
-            prices = fit_prices(self.competitors, l1=self.l1, start=prices)
-            best = self.scored.split(self.scored.decode(self.soft(prices)))
-            if self.competitors.add(enumerate(best)) <= _FEW * len(self.scored):
+        prices = None
+        for k in range(_ROUNDS):
+            prices = fit_prices(self.competitors, l1=self.l1, start=prices, rules=self._able)
+            self._say(f"round {k + 1}: {len(prices.kept)} of {len(self.rules)} rules have a price")
+            best = self.judged.split(self.decode(prices))
+            if self.competitors.add(enumerate(best)) <= _FEW * len(best):
                 break
+        assert prices is not None
         return prices
 
     def significant(self, prices: Prices, use: Bools | None = None) -> Prices:
         """Remove rules that fail the paired test: per sequence, how much less likely gold is without the rule."""
         while prices.kept:
-            tails = self._tails(prices, use)
+            gains = self._gains(prices, use)
+            tails = {r: log_tail(d) for r, d in gains.items()}
             others = [0.0] * (len(self.rules) - len(tails))  # rules that are out already
             if all(benjamini_hochberg([*tails.values(), *others], self._significance)[: len(tails)]):
                 break
-            prices = self._without(max(tails, key=lambda r: tails[r]), prices, use)
+            worst, *more = sorted(tails, key=lambda r: -tails[r])
+            out = [worst]
+            for r in more:  # others that gain nothing either, unless one may stand for the other
+                if tails[r] > _NOTHING and all(_cosine(gains[r], gains[other]) < _ALIKE for other in out):
+                    out.append(r)
+            prices = self._without(out, prices, use)
         return prices
 
-    def harmless(self, prices: Prices, use: Bools | None = None) -> Prices:
-        """Remove rules with which the exact decoder makes significantly more sequences worse than better."""
+    def harmless(self, prices: Prices, use: Bools | None = None) -> tuple[Prices, dict[int, Effect]]:
+        """Remove rules with which the exact decoder makes significantly more sequences worse than better.
+
+        Returns the prices and the effects of the rules that are left.
+        """
         while True:
+            self._say(f"decoding without each of {len(prices.kept)} rules")
             effects = self.effects(prices, use)
             bad = {r: log_binomial(e.worse, e.better + e.worse, 0.5) for r, e in effects.items() if e.worse > e.better}
             worst = min(bad, key=lambda r: bad[r]) if bad else None
             if worst is None or bad[worst] > _HARM:
-                return prices
+                return prices, effects
             self.dropped["make more sequences worse than better"] += 1
-            prices = self._without(worst, prices, use)
+            prices = self._without([worst], prices, use)
 
-    def relearn(self, prices: Prices, use: Bools) -> Prices:
-        """Price and test all rules on the sequences that are used only. prices: where to begin."""
-        other = self.at(self.l1)  # with its own counts of what is dropped
-        start = fit_prices(self.competitors, l1=self._l1_for(use), start=prices, use=use)
-        return other.harmless(other.significant(start, use), use)
+    def fold_prices(self, prices: Prices) -> list[Prices]:
+        """Price and test all rules again, for each fold on the other ones. prices: where to begin."""
+        prices_of_folds = []
+        for fold, use in self._folds():
+            self._say(f"pricing and testing again without fold {fold + 1} of {self.judged.n_folds}")
+            start = fit_prices(self.competitors, l1=self._l1_for(use), start=prices, use=use, rules=self._able)
+            prices_of_folds.append(self.significant(start, use))
+        return prices_of_folds
+
+    def fold_harmless(self, prices: Sequence[Prices]) -> list[Prices]:
+        """Remove harmful rules from the prices of each fold, by what the others show."""
+        other = copy(self)
+        other.dropped = Counter()
+        return [other.harmless(mine, use)[0] for (_, use), mine in zip(self._folds(), prices, strict=True)]
+
+    def held_out(self, prices: Sequence[Prices]) -> SequenceScores:
+        """Decode each fold under the prices that come from the others."""
+        ids = np.empty(len(self.judged.gold), dtype=np.int32)
+        fold_of = np.repeat(self.judged.fold, np.diff(self.judged.offsets))
+        for (fold, use), mine in zip(self._folds(), prices, strict=True):
+            ids[fold_of == fold] = self.decode(mine, ~use)
+        return self.judged.judge(ids)
+
+    def _folds(self) -> Iterator[tuple[int, Bools]]:
+        for fold in np.unique(self.judged.fold).tolist():
+            yield fold, self.judged.fold != fold
 
     def effects(self, prices: Prices, use: Bools | None = None) -> dict[int, Effect]:
         """Measure what each rule does to labels, by decoding with all and with all but it."""
-        here = np.ones(len(self.scored), dtype=bool) if use is None else use
-        tails = self._tails(prices, use)
-        best = self.scored.quality(self.soft(prices), here)
-        differences = {r: best - self.scored.quality(self.soft(prices.without(r)), here) for r in prices.kept}
-        return {r: effect_of(d, math.exp(tails[r])) for r, d in differences.items()}
+        if not prices.kept:
+            return {}
+        gains = self._gains(prices, use)
+        best = self.judged.judge(self.decode(prices, use), use).quality
+        effects = {}
+        for r in prices.kept:
+            d = best - self.judged.judge(self.decode(prices.without(r), use), use).quality
+            effects[r] = effect_of(d, math.exp(log_tail(gains[r])))
+        return effects
 
-    def _tails(self, prices: Prices, use: Bools | None) -> dict[int, float]:
-        """Return, for each rule that costs something, log of the probability that it helps gold so much by chance."""
-        gains = loss_without(self.competitors, prices)
-        return {r: log_tail(d if use is None else d[use]) for r, d in gains.items()}
+    def decode(self, prices: Prices, use: Bools | None = None) -> Ids:
+        """(N,): the best labels of all sequences, or of those that are used."""
+        touched: Bools = np.asarray(
+            self._broken[:, prices.kept].any(axis=1)
+        )  # the others stay as they are without rules
+        rules = [priced(self._placed[r], float(prices.penalties[r])) for r in prices.kept]
+        return self.judged.decode(rules, self.given, touched, use)
 
-    def _without(self, r: int, prices: Prices, use: Bools | None) -> Prices:
+    @cached_property
+    def _broken(self) -> Bools:
+        """(B, R): the rules that the best labels without rules break."""
+        return self.judged.broken(self._placed, self.judged.plain, self.given)
+
+    def _gains(self, prices: Prices, use: Bools | None) -> dict[int, Floats]:
+        """Return, for each rule that costs something, how much less likely gold is without it, sequence by sequence."""
+        kept = np.array(prices.kept)
+        gains = _Table(self.competitors, kept, use).gains(prices.w[kept])
+        return dict(zip(kept.tolist(), gains, strict=True))
+
+    def _without(self, out: list[int], prices: Prices, use: Bools | None) -> Prices:
         stay = prices.w > 0
-        stay[r] = False
+        stay[out] = False
         return fit_prices(self.competitors, l1=self._l1_for(use), start=prices, use=use, rules=stay)
 
     def _l1_for(self, use: Bools | None) -> float:
         return self.l1 if use is None else self.l1 * float(use.mean())
+
+
+def best_multiple(quality: Callable[[float], float]) -> tuple[float, dict[float, float]]:
+    """Find the multiple of all prices with the best quality; return the qualities of all that were tried, too."""
+    tried = {multiple: quality(multiple) for multiple in MULTIPLES}
+    while True:
+        best = max(tried, key=lambda multiple: (tried[multiple], -abs(math.log(multiple))))
+        following = best / 2 if best == min(tried) else best * 2 if best == max(tried) else best
+        if following in tried or not _LEAST_MULTIPLE < following <= _MOST_MULTIPLE:
+            return best, dict(sorted(tried.items()))
+        tried[following] = quality(following)
+
+
+def _cosine(a: Floats, b: Floats) -> float:
+    size = math.sqrt(float(a @ a) * float(b @ b))
+    return abs(float(a @ b)) / size if size > 0 else 0.0

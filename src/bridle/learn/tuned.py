@@ -15,10 +15,12 @@ from typing import Any, Literal
 import numpy as np
 
 from bridle.errors import RuleError, shown
-from bridle.frames import LabelLists, Sequences, Table
+from bridle.frames import LabelLists, Table
 from bridle.labels import Bools
-from bridle.learn.evidence import Given, priced
-from bridle.learn.pricing import Effect, Prices, Pricing, Scored, Source, effect_of, fit_prices
+from bridle.learn.evidence import Given, Ids, priced
+from bridle.learn.judged import Judged, Say, ScoredBy
+from bridle.learn.pricing import Effect, Prices, Pricing, best_multiple, effect_of, fit_prices
+from bridle.learn.scores import Scores
 from bridle.models.checks import check_callable, positive
 from bridle.models.folds import CrossFit
 from bridle.models.tagger import Tagger
@@ -89,6 +91,10 @@ class TunedRules:
         Whose scores: ``"cross-fitted"`` or ``"model"``, as in `FittedRules`.
     fingerprint : str
         Identifies the model.
+    multiple : float
+        Factor on the likeliest prices by which held-out sequences are labelled best.
+    notes : tuple of str
+        Reasons to doubt the result, as in `FittedRules`.
     """
 
     tuned: tuple[TunedRule, ...]
@@ -100,6 +106,8 @@ class TunedRules:
     folds: int
     source: str
     fingerprint: str
+    multiple: float
+    notes: tuple[str, ...]
 
     @property
     def rules(self) -> list[Rule]:
@@ -130,6 +138,7 @@ class TunedRules:
             "each fold scored by a model trained on the others" if self.source == "cross-fitted" else "new to the model"
         )
         text = [f"{self.sequences:,} sequences in {self.folds} folds, {how}; {len(self.tuned)} rules"]
+        text += [f"note: {note}" for note in self.notes]
         for way, figures in self.figures.items():
             gain = f" ({self.gains[way]})" if way in self.gains else ""
             name = _NAMES[way]
@@ -164,7 +173,7 @@ class TunedRules:
         dict
             Figures and rules by name; shares, not percent.
         """
-        names = ("best", "verdict", "figures", "sequences", "folds", "source", "fingerprint")
+        names = ("best", "verdict", "figures", "sequences", "folds", "source", "fingerprint", "multiple", "notes")
         rows = []
         for row in self.tuned:
             rule = None if row.rule is None else str(row.rule)
@@ -191,13 +200,13 @@ def _cells(row: TunedRule) -> tuple[str, ...]:
 
 
 def tune_rules(
-    model: Tagger,
+    model: Tagger | Scores,
     rules: Iterable[Rule | str],
-    X: Sequences,
-    y: LabelLists,
+    X: Any,
+    y: LabelLists | None = None,
     *,
     given: Sequence[Given] | Table | None = None,
-    scores: Source = "auto",
+    scored_by: ScoredBy = "auto",
     cross_fit: CrossFit | None = None,
     groups: Sequence[Hashable] | Table | None = None,
     l1: float = 1.0,
@@ -211,15 +220,15 @@ def tune_rules(
 
     Parameters
     ----------
-    model : Tagger
-        A trained model.
+    model : Tagger or Scores
+        A trained model; or scores of any model, and then the call is ``tune_rules(scores, rules, y)``.
     rules : iterable of Rule or str
         The rules as they were written, or sentences.
     X, y : sequence
         Labelled sequences, as for `Tagger.fit`: those that the model was trained on, or new ones.
     given : sequence of mapping, optional
         Values that rules refer to by name, a mapping per sequence.
-    scores, cross_fit, groups
+    scored_by, cross_fit, groups
         Whose scores, as for `fit_rules`.
     l1 : float, default 1.0
         How much the log-likelihood must gain for a penalty of 1.
@@ -261,30 +270,47 @@ def tune_rules(
     positive("l1", l1)
     check_callable("watch", watch, "a function of a sentence")
     say = watch or (lambda text: None)
-    scored = Scored.of(
-        model, X, y, given, scores=scores, cross_fit=cross_fit, groups=groups, threads=threads, seed=seed, say=say
+    judged = Judged.of(
+        model,
+        X,
+        y,
+        given,
+        scored_by=scored_by,
+        cross_fit=cross_fit,
+        groups=groups,
+        threads=threads,
+        seed=seed,
+        say=say,
     )
-    say(f"pricing {len(written)} rules on {len(scored):,} sequences")
-    tuner = _Tuner(scored, written, l1)
-    say("trying each rule hard, soft and off")
-    chosen = tuner.choose(np.ones(len(scored), dtype=bool))
+    say(f"pricing {len(written)} rules on {len(judged):,} sequences")
+    tuner = _Tuner(judged, written, l1, say)
+    chosen = tuner.choose(None)
+    folds = [(judged.fold == fold, tuner.choose(judged.fold != fold)) for fold in np.unique(judged.fold)]
+
+    def held_out(multiple: float) -> SequenceScores:
+        say(f"{multiple:g} times all prices, on held-out sequences")
+        return tuner.held_out([(held, choice.times(multiple)) for held, choice in folds])
+
+    multiple, _ = best_multiple(lambda multiple: float(held_out(multiple).quality.mean()))
     say("comparing with no rules and with the rules as written")
     ways: dict[Ways, SequenceScores] = {
-        "none": scored.judge(scored.decode([])),
-        "written": scored.judge(scored.decode(written)),
-        "tuned": scored.held_out(lambda use: tuner.choose(use).rules()),
+        "none": judged.judge(judged.plain),
+        "written": judged.judge(tuner.decode(written)),
+        "tuned": held_out(multiple),
     }
     plain, best = ways["none"], _best({way: scores.quality for way, scores in ways.items()})
     return TunedRules(
-        tuner.rows(chosen),
+        tuner.rows(chosen.times(multiple)),
         best,
         {way: scores.to_dict() for way, scores in ways.items()},
         {way: compare_scores(plain, scores)["exact"] for way, scores in ways.items() if way != "none"},
         {way: Comparison.of(other.quality, ways[best].quality) for way, other in ways.items() if way != best},
-        len(scored),
-        scored.n_folds,
-        scored.source,
-        model.fingerprint_,
+        len(judged),
+        judged.n_folds,
+        judged.scores.source,
+        judged.scores.fingerprint,
+        multiple,
+        (*judged.notes, *tuner.pricing.notes),
     )
 
 
@@ -313,30 +339,55 @@ class _Chosen:
         """Return the same choices but one."""
         return _Chosen(self.variants, [*self.choices[:r], choice, *self.choices[r + 1 :]])
 
+    def times(self, multiple: float) -> _Chosen:
+        """Return the same choices, soft rules with a multiple of their penalties."""
+        variants = [
+            {
+                choice: priced(rule, float(f"{multiple * rule.penalty:.3g}")) if isinstance(rule, Soft) else rule
+                for choice, rule in mine.items()
+            }
+            for mine in self.variants
+        ]
+        return _Chosen(variants, self.choices)
+
 
 class _Tuner:
     """Written rules on scored sequences."""
 
-    def __init__(self, scored: Scored, rules: Sequence[Rule], l1: float) -> None:
-        self._scored, self._rules, self._l1 = scored, list(rules), l1
-        self._pricing = Pricing(scored, rules, l1=l1, significance=1.0)
-        self._prices = self._pricing.learn()
-        self._gold = scored.broken(rules, scored.gold)  # (B, R)
-        self._model = scored.broken(rules, scored.decode([]))  # (B, R)
+    def __init__(self, judged: Judged, rules: Sequence[Rule], l1: float, say: Say) -> None:
+        self._judged, self._rules, self._l1, self._say = judged, list(rules), l1, say
+        self.pricing = Pricing(judged, rules, l1=l1, significance=1.0, say=say)
+        self._prices = self.pricing.learn()
+        self._given = given = judged.given_for(rules)
+        self._gold = judged.broken(rules, judged.gold, given)  # (B, R)
+        self._model = judged.broken(rules, judged.plain, given)  # (B, R)
+        self._touched: Bools = np.asarray(self._model.any(axis=1))
 
-    def choose(self, use: Bools) -> _Chosen:
+    def decode(self, rules: Sequence[Rule], use: Bools | None = None) -> Ids:
+        """(N,): the best labels of all sequences, or of those that are used, under rules."""
+        return self._judged.decode(rules, self._given, self._touched, use)
+
+    def held_out(self, folds: Sequence[tuple[Bools, _Chosen]]) -> SequenceScores:
+        """Decode each fold under the rules that were chosen for it."""
+        ids = np.empty(len(self._judged.gold), dtype=np.int32)
+        for held, choice in folds:
+            ids[np.repeat(held, np.diff(self._judged.offsets))] = self.decode(choice.rules(), held)
+        return self._judged.judge(ids)
+
+    def choose(self, use: Bools | None) -> _Chosen:
         """Choose what to do with each rule, judged on the sequences that are used."""
-        l1 = self._l1 * float(use.mean())
-        prices = fit_prices(self._pricing.competitors, l1=l1, start=self._prices, use=use)
+        l1 = self._l1 * (1.0 if use is None else float(use.mean()))
+        prices = fit_prices(self.pricing.competitors, l1=l1, start=self._prices, use=use)
         variants = [self._variants(r, prices, use) for r in range(len(self._rules))]
-        soft = [isinstance(rule, Soft) or bool(self._gold[use, r].any()) for r, rule in enumerate(self._rules)]
+        soft = [isinstance(rule, Soft) or bool(self._broken(r, use)) for r, rule in enumerate(self._rules)]
         chosen = _Chosen(variants, ["soft" if starts else "hard" for starts in soft])
-        best = self._scored.quality(chosen.rules(), use)
+        best = self._quality(chosen.rules(), use)
         for r, mine in enumerate(variants):
+            self._say(f"rule {r + 1} of {len(variants)}: hard, soft or off")
             for choice in mine:
                 if mine[choice] is not chosen.rule(r):
                     tried = chosen.with_choice(r, choice)
-                    quality = self._scored.quality(tried.rules(), use)
+                    quality = self._quality(tried.rules(), use)
                     comparison = Comparison.of(best, quality)
                     if comparison.gain > 0 and comparison.p < _SURE:
                         chosen, best = tried, quality
@@ -344,23 +395,30 @@ class _Tuner:
 
     def rows(self, chosen: _Chosen) -> tuple[TunedRule, ...]:
         """Measure the effect of each rule among the others."""
-        everywhere = np.ones(len(self._scored), dtype=bool)
-        best = self._scored.quality(chosen.rules(), everywhere)
+        best = self._quality(chosen.rules())
         rows = []
         for r, choice in enumerate(chosen.choices):
             rule, effect = chosen.rule(r), None
             if rule is not None:
-                effect = effect_of(best - self._scored.quality(chosen.rules(but=r), everywhere))
+                effect = effect_of(best - self._quality(chosen.rules(but=r)))
             gold, model = int(self._gold[:, r].sum()), int(self._model[:, r].sum())
             rows.append(TunedRule(self._rules[r], choice if rule is not None else "off", rule, gold, model, effect))
         return tuple(rows)
 
-    def _variants(self, r: int, prices: Prices, use: Bools) -> dict[Choice, Rule | None]:
+    def _quality(self, rules: Sequence[Rule], use: Bools | None = None) -> Floats:
+        """Measure the quality of each sequence that is used, decoded under rules."""
+        return self._judged.judge(self.decode(rules, use), use).quality
+
+    def _broken(self, r: int, use: Bools | None) -> int:
+        """Count the sequences that are used in which gold breaks a rule."""
+        return int((self._gold[:, r] if use is None else self._gold[use, r]).sum())
+
+    def _variants(self, r: int, prices: Prices, use: Bools | None) -> dict[Choice, Rule | None]:
         """List the variants of a rule: a soft one may become hard if gold never breaks it, a hard one may stay so."""
         written, penalty = self._rules[r], float(f"{prices.penalties[r]:.3g}")
         variants: dict[Choice, Rule | None] = {"soft": priced(written, penalty) if penalty > 0 else None, "off": None}
         if not isinstance(written, Soft):
             variants["hard"] = written
-        elif not self._gold[use, r].any():
+        elif not self._broken(r, use):
             variants["hard"] = written.rule
         return variants
