@@ -1,12 +1,14 @@
 """Rules learned for a network: its logits alone, `well formed`, and rules learned and priced on cross-fitted logits.
 
-    python benchmarks/network_rules.py --data DIR [--set NAME] [--epochs N] [--out FILE]
+    python benchmarks/network_rules.py --data DIR [--set NAME] [--epochs N] [--logits DIR] [--out FILE]
 
 A BiLSTM over words, affixes and shapes is trained by PyTorch, one thread, on three sets of DIR: references of AnyStyle,
 references of Cora, and chunks of CoNLL-2000. `bridle.learn.cross_fit` trains it four times more, so that each training
 sequence has logits of a network that has not seen it. From these logits alone come the rules (`fit_rules`) and what is
 done with them; nothing looks at the test sequences but the last table. All ways label the same test sequences, and are
 compared by sign tests. The last columns multiply all prices by 0.1, 0.25, 0.5 and 2 on the test sequences.
+
+With --logits, logits are kept in a folder, with the time that they took, and a second run does not train again.
 
 Exit code 1: learned rules are significantly worse than argmax or than `well formed`, or a multiple of the prices is
 significantly better than the prices; 2: data or torch are missing.
@@ -158,6 +160,42 @@ def score(network: Network, X: Sequence[Sequence[str]]) -> list[Any]:
     return out
 
 
+@dataclass(frozen=True)
+class Logits:
+    """Logits of training sequences, each by a network that has not seen it, and of test sequences."""
+
+    training: list[Any]
+    fold: Any  # (B,)
+    test: list[Any]
+    seconds: tuple[float, float]  # of processor time: for the network, for those of the folds
+
+    @classmethod
+    def of(cls, labels: Labels, training: Fields, test: Fields, epochs: int, cache: Path | None) -> Logits:
+        """Train five networks, or read what a run before this one has kept."""
+        if cache is not None and cache.exists():
+            arrays = np.load(cache)
+            cut = {name: np.split(arrays[name], arrays[f"{name}_cuts"]) for name in ("training", "test")}
+            return cls(cut["training"], arrays["fold"], cut["test"], tuple(arrays["seconds"].tolist()))
+        X, X_test = ([x["word"] for x in part.X] for part in (training, test))
+        fit, begun = train(labels.names, epochs), time.process_time()
+        unseen, alone = score(fit(X, training.y), X_test), time.process_time()
+        scores = cross_fit(fit, score, X, training.y, labels=labels)
+        seconds = alone - begun, time.process_time() - alone
+        rows = [scores.lattices[k].unary for k in range(len(X))]
+        if cache is not None:
+            cache.parent.mkdir(parents=True, exist_ok=True)
+            keep(cache, rows, scores.folds, unseen, seconds)
+        return cls(rows, scores.folds, unseen, seconds)
+
+
+def keep(path: Path, training: list[Any], fold: Any, test: list[Any], seconds: tuple[float, float]) -> None:
+    """Write logits to a file."""
+    cuts = {f"{name}_cuts": np.cumsum([len(x) for x in part])[:-1] for name, part in
+            (("training", training), ("test", test))}  # fmt: skip
+    arrays = {"training": np.concatenate(training), "test": np.concatenate(test), **cuts}
+    np.savez(path, fold=fold, seconds=np.array(seconds), **arrays)
+
+
 # ---- comparison -----------------------------------------------------------------------------------------------------
 
 
@@ -172,25 +210,24 @@ class Ways:
     scores: dict[str, SequenceScores]
 
     @classmethod
-    def of(cls, name: str, run: Run, epochs: int) -> Ways:
+    def of(cls, name: str, run: Run, epochs: int, cache: Path | None) -> Ways:
         """Train, learn rules, and label."""
         training, test = DATA[name](run)
         X, X_test = ([x["word"] for x in part.X] for part in (training, test))
         labels = Labels(sorted(set(chain.from_iterable(training.y))))
+        logits = Logits.of(labels, training, test, epochs, cache)
+        seconds = dict(zip(("training", "cross-fitting"), logits.seconds, strict=True))
+        run.say(f"{name}: networks took {sum(logits.seconds):.0f} s of processor time")
         known = [k for k, y in enumerate(test.y) if set(y) <= set(labels.names)]
         X_test, gold = [X_test[k] for k in known], [test.y[k] for k in known]
-        seconds, clock = dict[str, float](), time.process_time()
+        held_out = Scores(labels, [logits.test[k] for k in known], X_test)
+        scores, clock = Scores(labels, logits.training, X, folds=logits.fold), time.process_time()
 
         def lap(what: str) -> None:
             nonlocal clock
             seconds[what], clock = time.process_time() - clock, time.process_time()
             run.say(f"{name}: {what} took {seconds[what]:.1f} s of processor time")
 
-        fit = train(labels.names, epochs)
-        held_out = Scores(labels, score(fit(X, training.y), X_test), X_test)
-        lap("training")
-        scores = cross_fit(fit, score, X, training.y, labels=labels)
-        lap("cross-fitting")
         fitted = fit_rules(scores, training.y, threads=1)
         lap("learning rules")
         rules = [rule.learned.rule for rule in fitted.priced] if fitted.won else []
@@ -204,7 +241,7 @@ class Ways:
             guesses = decoder.decode_batch(held_out.lattices, given, threads=1).ids
             judged[way] = SequenceScores.of(labels, ids, guesses, offsets)
             if way == "learned":
-                lap("labelling in three ways")
+                lap("labelling, three ways")
         return cls(name, (len(X), len(X_test), len(labels)), fitted, seconds, judged)
 
     def against(self, way: str, base: str, figure: str = "exact") -> Comparison:
@@ -274,6 +311,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=os.environ.get("BRIDLE_DATA"))
     parser.add_argument("--set", choices=list(DATA), action="append", help="default: all")
     parser.add_argument("--epochs", type=int, default=12)
+    parser.add_argument("--logits", type=Path, metavar="DIR", help="folder for logits, to be used again")
     parser.add_argument("--out", type=Path, help="also write the tables here, as Markdown")
     parser.add_argument("--json", type=Path, default=OUT / "network_rules.json")
     args = parser.parse_args()
@@ -282,7 +320,8 @@ def main() -> None:
         sys.exit(2)
     torch.set_num_threads(1)
     run = Run(Path(args.data), say=lambda text: print(text, file=sys.stderr, flush=True))
-    results = [Ways.of(name, run, args.epochs) for name in args.set or DATA]
+    caches = {name: None if args.logits is None else args.logits / f"{name}.{args.epochs}.npz" for name in DATA}
+    results = [Ways.of(name, run, args.epochs, caches[name]) for name in args.set or DATA]
     lines = report(results)
     print("\n".join(lines))
     for path in filter(None, (args.out, args.json)):

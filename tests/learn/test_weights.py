@@ -273,3 +273,16 @@ def test_bad_data() -> None:
     with pytest.raises(ModelError, match="empty"):
         JointWeights(KNOWN, LABELS).fit(lattices, gold, dev=([], []))
     assert JointWeights(KNOWN, LABELS).get_params()["rate"] == 0.1
+
+
+def test_sequences_with_unknown_gold_labels_are_left_out_if_asked() -> None:
+    lattices = [bridle.Lattice(np.random.default_rng(k).normal(size=(3, 3))) for k in range(20)]
+    gold = [["A", "B", "C"], ["C", "C", "A"]] * 10
+    odd = [*gold[:-1], ["A", "?", "C"]]
+    with pytest.raises(bridle.LabelError, match="unknown label"):
+        JointWeights(KNOWN, LABELS, iterations=2).fit(lattices, odd)
+    skipped = JointWeights(KNOWN, LABELS, iterations=2).fit(lattices, odd, on_unknown="skip", dev=(lattices, odd))
+    alone = JointWeights(KNOWN, LABELS, iterations=2).fit(lattices[:-1], gold[:-1], dev=(lattices[:-1], gold[:-1]))
+    assert skipped.weights_.tolist() == alone.weights_.tolist()
+    with pytest.raises(bridle.ModelError, match="on_unknown"):
+        JointWeights(KNOWN, LABELS).fit(lattices, gold, on_unknown="drop")  # type: ignore[arg-type]

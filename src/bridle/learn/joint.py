@@ -47,13 +47,22 @@ _LEAST = 0.01  # of the model's scale: without it rules would decide alone
 class _Data:
     """Sequences with their scores, gold labels, and the values that rules refer to."""
 
-    def __init__(self, of: Tagger | Labels, decoder: Decoder, X: Any, y: Any, given: Any) -> None:
+    def __init__(
+        self, of: Tagger | Labels, decoder: Decoder, X: Any, y: Any, given: Any, on_unknown: str = "raise"
+    ) -> None:
         model = of if isinstance(of, Tagger) else None
         self.lattices: Lattices = X if model is None else model.lattices(X, threads=0)
         self.offsets = offsets_of(self.lattices)
         check_given(given, len(self))
         self.given: Sequence[Given] | None = given if model is None else model.given(X, decoder, given)
-        self.gold = ids_of(decoder.labels, labellings_of(y), self.offsets)
+        y = labellings_of(y)
+        if on_unknown == "skip" and len(y) == len(self):
+            names = set(decoder.labels.names)
+            kept = np.array([k for k, labelling in enumerate(y) if names.issuperset(labelling)], dtype=np.int64)
+            self.lattices, y = subset(self.lattices, kept), [y[k] for k in kept.tolist()]
+            self.given = None if self.given is None else [self.given[k] for k in kept.tolist()]
+            self.offsets = offsets_of(self.lattices)
+        self.gold = ids_of(decoder.labels, y, self.offsets)
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -221,6 +230,7 @@ class JointWeights(Estimator):
         given: Sequence[Given] | None = None,
         dev: tuple[Any, Sequence[Sequence[str]]] | None = None,
         dev_given: Sequence[Given] | None = None,
+        on_unknown: Literal["raise", "skip"] = "raise",
         watch: Callable[[Step], None] | None = None,
     ) -> Self:
         """Learn the penalties.
@@ -239,6 +249,8 @@ class JointWeights(Estimator):
             A development set (X, y). The penalties that do best on it are kept, which can be the initial ones.
         dev_given : sequence of mapping, optional
             The same as `given`, for `dev`.
+        on_unknown : {"raise", "skip"}, default "raise"
+            What to do if a gold label is none of the labels: raise an error, or leave the sequence out, also in `dev`.
         watch : callable, optional
             Called with a `Step` after each iteration.
 
@@ -252,20 +264,21 @@ class JointWeights(Estimator):
         ModelError
             If a setting is invalid.
         LabelError
-            If `y` does not fit `X`.
+            If `y` does not fit `X`, or has a label that is none of the labels.
         """
         labels = self._check()
+        one_of("on_unknown", on_unknown, ("raise", "skip"))
         rules = list(self.rules)
         plan = Plan(count_of("iterations", self.iterations), 0.0, self.patience, watch)
         if plan.patience is not None and dev is None:
             raise ModelError("patience needs a development set", got="dev=None", wanted="fit(X, y, dev=(X, y))")
         decoder = Decoder(labels, rules)
-        data = _Data(self.of, decoder, X, y, given)
+        data = _Data(self.of, decoder, X, y, given, on_unknown)
         measure, written = None, np.array([rule.penalty for rule in rules if isinstance(rule, Soft)])
         if dev is not None:
             check_pair(dev)
             with of_dev():
-                measure = self._measure(_Data(self.of, decoder, dev[0], dev[1], dev_given), decoder)
+                measure = self._measure(_Data(self.of, decoder, dev[0], dev[1], dev_given, on_unknown), decoder)
         if not len(written):
             self._keep(rules, np.empty(0), Progress(why="there are no soft rules"))
             return self
