@@ -98,6 +98,26 @@ def test_the_command_line_starts_without_numpy_and_kernels() -> None:
     assert {"typer", "bridle.cli.base"} <= loaded
 
 
+def test_two_lines_are_tagged_without_what_they_do_not_need(run: Cli, folder: Path) -> None:
+    """Half of the time of a short command is imports. (The time: benchmarks/startup.py.)"""
+    code = f"""if True:
+        import sys
+        sys.argv = ["bridle", "tag", {str(folder / "m.bridle")!r}, "--no-progress"]
+        from bridle.cli import app
+        app(standalone_mode=False)
+        print(*sys.modules, file=sys.stderr)
+    """
+    env = {**os.environ, "PYTHONPATH": str(Path(bridle.__file__).parents[1])}
+    command = [sys.executable, "-c", code]
+    ended = subprocess.run(command, env=env, input="the D\nman N\n", capture_output=True, check=False, text=True)
+    names = set(ended.stderr.split())
+    assert not {"rich", "pyarrow", "pandas", "polars", "highspy", "re2", "matplotlib", "asyncio", "sklearn"} & names
+    assert (
+        not {"bridle.learn", "bridle.explain", "bridle.spans", "bridle.report.comparison", "bridle.rules.lint"} & names
+    )
+    assert "bridle.models.crf" in names and sum(name.startswith("bridle") for name in names) <= 120
+
+
 def test_a_command_brings_along_only_what_it_needs() -> None:
     code = "import sys, bridle.cli.tagging; print(*sys.modules)"
     env = {**os.environ, "PYTHONPATH": str(Path(bridle.__file__).parents[1])}

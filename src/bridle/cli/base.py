@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 import json
 import os
 import shlex
@@ -114,6 +115,7 @@ class Commands(TyperGroup):
             for module in COMMANDS[name][0]:
                 import_module(f"bridle.cli.{module}")
             self.commands[name] = cast(TyperGroup, typer.main.get_command(app)).commands[name]
+        gc.enable()
         stop_as_usual()
         return self.commands.get(name)
 

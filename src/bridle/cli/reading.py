@@ -23,7 +23,6 @@ from bridle.labels import Labels, Scheme
 from bridle.models import Tagger
 from bridle.report.text import cut
 from bridle.rules.base import Rule, Soft
-from bridle.rules.lint import unknown_labels, without_unknown
 from bridle.rules.loading import Line, Loaded, read_files, read_text
 
 _GAPS = "sequences with missing labels"
@@ -194,6 +193,8 @@ def checked_lines(loaded: Loaded, labels: Labels | None, *, lenient: bool = Fals
     lines = loaded.check()
     if labels is None:
         return lines
+    from bridle.rules.lint import unknown_labels, without_unknown  # importing it takes long
+
     for file, number, text in loaded.again:
         warn(f"{file}:{number}: {text}" if number else f"{file}: {text}")
     if lenient:

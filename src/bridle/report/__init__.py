@@ -1,8 +1,21 @@
 """Reports: how good labellings are, and whether one system is better than another."""
 
-from bridle.report.comparison import Difference, RuleEffect, System, SystemComparison, compare
+from typing import TYPE_CHECKING, Any
+
 from bridle.report.metrics import Counts, Scores, SegmentErrors
 from bridle.report.scoring import score, segment_f1, sequence_accuracy, token_accuracy
+
+if TYPE_CHECKING:
+    from bridle.report.comparison import Difference, RuleEffect, System, SystemComparison, compare
+else:
+
+    def __getattr__(name: str) -> Any:  # models need scores only, and importing the rest takes long
+        from bridle.report import comparison
+
+        if name not in __all__:
+            raise AttributeError(f"module 'bridle.report' has no attribute {name!r}")
+        return getattr(comparison, name)
+
 
 __all__ = [
     "Counts",
