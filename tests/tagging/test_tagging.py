@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import bridle
+import bridle.arrow
 from bridle import Batch, Decoder, Labels, Lattice
 from bridle._native import Stop
 from bridle.decoding.result import raise_first
@@ -18,6 +19,7 @@ from bridle.errors import BridleError, FeatureError, FileError, Infeasible, Rule
 from bridle.models import Tagger
 from bridle.tagging import Block, Column, Outcomes, tag
 from bridle.tagging.block import Ids, JsonObjects
+from bridle.tagging.labelling import ModelColumns
 from bridle.texts import Texts
 
 Lists = list[list[str | None] | None]
@@ -237,3 +239,21 @@ def test_a_stop_ends_it(want: list[Any]) -> None:
     rows = [{"word": ["dog"] * 50, "pos": ["N"] * 50, "given": {}, "bad": ""}] * 50
     with pytest.raises(KeyboardInterrupt):
         tag(text_block(rows), model(), model().decoder(RULES[:2]), want=want, k=5, stop=stop)
+
+
+def test_one_function_says_which_columns_a_model_reads() -> None:
+    pa = pytest.importorskip("pyarrow")
+    X, y = [{"form": ["the", "cat"], "pos": ["D", "N"]}], [["A", "B"]]
+    model = bridle.LocalTagger(features=["pos[0]"]).fit(X, y)
+    model.notes_ = {"columns": ["form", "pos", "label"]}
+    columns = ModelColumns.of(model)
+    assert columns == (("pos",), "form") and columns.first == "pos"
+    assert columns.renamed(["word", "pos"]) == ["word", "pos"] and columns.renamed(["word"]) == ["word"]
+    both = bridle.LocalTagger(features=["pos[0]", "form[0]"]).fit(X, y)
+    assert ModelColumns.of(both).renamed(["word", "pos"]) == ["word", "pos"]
+    both.notes_ = {"columns": ["form", "pos", "label"]}
+    assert ModelColumns.of(both) == (("form", "pos"), "form")
+    assert ModelColumns.of(both).renamed(["word", "pos"]) == ["form", "pos"]
+    with pytest.raises(FeatureError, match="no column 'pos'"):  # tokens are no parts of speech
+        bridle.arrow.Tag(model).check(pa.schema({"tokens": pa.list_(pa.string())}))
+    bridle.arrow.Tag(both).check(pa.schema({"tokens": pa.list_(pa.string()), "pos": pa.list_(pa.string())}))

@@ -31,6 +31,7 @@ from bridle.tagging.arrow import (
     texts_of,
     wrong_type,
 )
+from bridle.tagging.labelling import ModelColumns
 
 
 class Tag(TableFunction):
@@ -165,7 +166,7 @@ class Tag(TableFunction):
 
     def _main(self) -> str:
         """The model's column that a table's tokens are, if nothing else is said."""
-        return self._features().main
+        return ModelColumns.of(self.tagger).first
 
     def _needed(self) -> list[str]:
         """The columns that the model and the rules need, the main one first."""
@@ -175,7 +176,7 @@ class Tag(TableFunction):
         return list(dict.fromkeys([self._main(), *features.sources, *tokens, *sorted(rules - {"tokens"})]))
 
     def _usual(self, name: str) -> Sequence[str]:
-        return ("tokens", "text") if name == self._main() else ()
+        return ("tokens", "text") if name == ModelColumns.of(self.tagger).main else ()
 
     def _wanted(self, name: str, column: str, kind: Any) -> str | None:
         if name != self._main() or is_texts(kind):

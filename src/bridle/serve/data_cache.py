@@ -170,7 +170,7 @@ def _choose_format(service: Service, request: DataRequest, source: Source) -> tu
 def _with_columns(service: Service, example: Example) -> Example:
     """Return a sequence with the columns that the model reads; its first column becomes the main one."""
     check_stopped()
-    names = ModelColumns(service.columns, service.main).renamed(list(example.columns))
+    names = ModelColumns.of(service.tagger).renamed(list(example.columns))
     columns = dict(zip(names, example.columns.values(), strict=True))
     for name in service.columns:
         if name not in columns:

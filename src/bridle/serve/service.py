@@ -35,6 +35,7 @@ from bridle.rules.loading import Line, Loaded, read_files, read_lines
 from bridle.serve.errors import HttpError, too_large
 from bridle.serve.limits import Limits
 from bridle.serve.schemas import ModelAnswer
+from bridle.tagging.labelling import ModelColumns
 
 NO_RULES = "none"  # name of the rule set without rules
 TIME_SHARE = 0.2  # share of the time of a request that a single sequence may take
@@ -270,12 +271,12 @@ class Service:
     @cached_property
     def main(self) -> str:
         """The column that contains the texts of the tokens."""
-        return self.features.main
+        return ModelColumns.of(self.tagger).first
 
     @cached_property
     def columns(self) -> tuple[str, ...]:
         """The columns that the model reads, the main one first."""
-        return tuple(dict.fromkeys([self.main, *self.features.sources]))
+        return ModelColumns.of(self.tagger).needed or (self.main,)
 
     @property
     def takes_text(self) -> bool:

@@ -211,18 +211,26 @@ def tag(
 
 
 class ModelColumns(NamedTuple):
-    """The columns that a model reads, and the one among them that holds the tokens of its training data."""
+    """The columns that a model reads, and the one that holds the tokens of its training data, which may not be read.
 
-    needed: tuple[str, ...]
+    Files, tables and requests ask here which column is which.
+    """
+
+    needed: tuple[str, ...]  # the one with tokens first
     main: str
 
     @classmethod
     def of(cls, model: Any) -> ModelColumns:
         """Say which columns a model reads."""
-        needed = tuple(getattr(model.features_, "sources", ()))
-        columns = model.notes_.get("columns")
+        columns, sources = model.notes_.get("columns"), tuple(getattr(model.features_, "sources", ()))
         listed = [name for name in columns if isinstance(name, str)] if isinstance(columns, list) else []
-        return cls(needed, listed[0] if listed else needed[0] if needed else "word")
+        main = listed[0] if listed else getattr(model.features_, "main", "word")
+        return cls(tuple(sorted(sources, key=lambda name: name != main)), main)
+
+    @property
+    def first(self) -> str:
+        """The column to which a text or bare tokens belong."""
+        return self.needed[0] if self.needed else self.main
 
     def renamed(self, names: Sequence[str]) -> list[str]:
         """The names that the model has for columns, of which the first one holds the tokens.
