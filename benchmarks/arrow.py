@@ -121,7 +121,7 @@ def stages(tagger: Any, table: Any, tokens: int) -> dict[str, float]:
             mark()
             decodings = decoder.decode_batch(batch, threads=1)
             mark()
-            Layout().arrays(Outcomes(decodings))
+            Layout().arrays(Outcomes(decodings, decoder.labels))
             mark()
             for k, name in enumerate(seconds):
                 seconds[name] += marks[k + 1] - marks[k]

@@ -303,7 +303,8 @@ def tag(
             except FileError as error:
                 of_input = str(error.where or "").startswith("<stdin>" if paths[0] == "-" else paths[0])
                 raise (reader.doubted(error, run.first_format().name) if of_input else error) from None
-    progress_view.finish()
+    if json_progress:
+        progress_view.finish()
     _report(run, result)
 
 
@@ -351,7 +352,7 @@ class _ProgressView:
 
     def finish(self) -> None:
         """Print a line of JSON, with --json-progress."""
-        if self._as_json and self._latest is not None:
+        if self._latest is not None:
             facts = asdict(self._latest).items()
             print_stderr(json_line({key: round(x, 4) if isinstance(x, float) else x for key, x in facts}))
 

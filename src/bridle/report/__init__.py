@@ -10,11 +10,11 @@ if TYPE_CHECKING:
 else:
 
     def __getattr__(name: str) -> Any:  # models need scores only, and importing the rest takes long
-        from bridle.report import comparison
+        from importlib import import_module
 
         if name not in __all__:
             raise AttributeError(f"module 'bridle.report' has no attribute {name!r}")
-        return getattr(comparison, name)
+        return getattr(import_module("bridle.report.comparison"), name)
 
 
 __all__ = [

@@ -247,11 +247,6 @@ class Meter:
         if not self.before.rows:
             self._first = 0.0
 
-    @property
-    def seconds(self) -> float:
-        """Time since this call began."""
-        return self.clock() - self._begun
-
     def reached(self, file: int, share: float) -> None:
         """Note that a block was written that ends at this share of a file."""
         total = sum(self.sizes)
@@ -262,7 +257,7 @@ class Meter:
 
     def progress(self, counts: Counts, shards: int) -> Progress:
         """Say how far the run is now."""
-        seconds, done = self.seconds, self.share - (self._first or 0.0)
+        seconds, done = self.clock() - self._begun, self.share - (self._first or 0.0)
         left = 0.0 if self.share >= 1 else seconds * (1 - self.share) / done if done > 0 else None
         rate = (counts.tokens - self.before.tokens) / seconds if seconds > 0 else 0.0
         errors = counts.status.get("error", 0)
