@@ -198,15 +198,17 @@ KERNEL_TESTS := tests/kernels $(addprefix tests/,test_processor.py test_lattice_
   $(addprefix tests/models/test_,lbfgs.py perceptron.py edges.py) tests/features/test_features.py \
   tests/learn/test_deterministic.py tests/integrations/test_crfsuite.py tests/tagging/test_tagging.py \
   $(addprefix tests/data/test_,blocks_conll.py blocks_jsonl.py writers.py)
-TIER_TESTS := $(KERNEL_TESTS) $(addprefix tests/models/test_,theory.py training.py class_weights.py missing_labels.py)
+# Tiers differ in cpp/simd alone: word lattices, span selection and blocks of text do without it, rules reach it through engines.
+VECTOR_TESTS := $(filter-out tests/spans/% tests/rules/% tests/data/%,$(KERNEL_TESTS))
+TIER_TESTS := $(VECTOR_TESTS) $(addprefix tests/models/test_,theory.py training.py class_weights.py missing_labels.py)
 test-tiers: $(VENV)/.test
 	@for tier in $$($(BIN)/python -c 'import bridle; print(*bridle.simd().available[:-1])'); do \
 	  echo "BRIDLE_SIMD=$$tier"; export BRIDLE_SIMD=$$tier; \
 	  $(BIN)/python tests/soak.py --problems 500 && $(BIN)/python -m pytest $(PARALLEL) -m "not slow" $(TIER_TESTS) || exit 1; done
 
 # A second build of the kernels, with sanitizers: 600 problems of the contract, and the other tests that drive the kernels, on the
-# best tier and on AVX2. (Python itself is not instrumented: the library of the sanitizer must be loaded before it, and what
-# the interpreter never frees is no leak of ours.)
+# best tier; on AVX2 those that reach vectors. (Python itself is not instrumented: the library of the sanitizer must be loaded
+# before it, and what the interpreter never frees is no leak of ours.)
 #   $(call SAN_BUILD,address,undefined)   into $(SAN)/package
 #   $(call SAN_RUN,libasan libubsan)      Python with it
 define SAN_BUILD
@@ -226,7 +228,7 @@ sanitize: $(VENV)/.check $(VENV)/.test
 	$(ASAN_RUN) -m pytest $(PARALLEL) -p no:cacheprovider -m "not slow" $(KERNEL_TESTS)
 	@! $(BIN)/python -c 'import bridle, sys; sys.exit("avx512" not in bridle.simd().available)' || { \
 	  echo "BRIDLE_SIMD=avx2"; export BRIDLE_SIMD=avx2; \
-	  $(ASAN_RUN) tests/soak.py --problems 200 && $(ASAN_RUN) -m pytest $(PARALLEL) -p no:cacheprovider -m "not slow" $(KERNEL_TESTS); }
+	  $(ASAN_RUN) tests/soak.py --problems 200 && $(ASAN_RUN) -m pytest $(PARALLEL) -p no:cacheprovider -m "not slow" $(VECTOR_TESTS); }
 
 THREAD_TESTS := $(addprefix tests/kernels/test_,learning.py attributes.py texts.py) \
   $(addprefix tests/decoding/test_,threads.py result.py) tests/rules/test_compiled.py tests/models/test_theory.py \
