@@ -209,7 +209,7 @@ def test_the_script_for_a_shell_is_printed(run: Cli) -> None:
         ("tag two.bridle prose", "Is it plain text? Pass --format text."),
         ("rules check my.rules --model m.bridle --scheme BIO", "wanted --model alone"),
         ("rules check my.rules --model m.bridle --labels O", "wanted --model alone"),
-        ("decode scores.jsonl --scheme BIO", "Pass --scheme none"),
+        ("decode scores.jsonl --scheme BIO", "or --scheme none for labels without a scheme"),
         ("eval train.txt --scheme BMES", "--scheme none"),
         ("decode scores.jsonl --rules given.rules", 'wanted "tokens": [...] in the JSON line'),
         ("decode scores.jsonl --rules verb.rules", 'wanted "given": {"verb": ...} in the JSON line'),
