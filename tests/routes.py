@@ -1053,7 +1053,7 @@ def post_predict(setting: Setting, rows: Sequence[Row]) -> list[Result]:
     for record, row in zip(_answer(setting, "/predict", {"tasks": tasks}), rows, strict=True):
         values = [region["value"] for region in record["result"]]
         spans = _placed(row, [(value["start"], value["end"], value["labels"][0]) for value in values])
-        chances = [region.get("score") for region in record["result"]]
+        chances = [region.get("meta", {}).get("probability_with_rules") for region in record["result"]]
         result.append(Result(spans=spans, span_probabilities=None if None in chances else chances))
     return result
 

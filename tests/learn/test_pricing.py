@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -228,9 +229,20 @@ def test_impossible_gold_teaches_nothing() -> None:
 
 
 def test_multiples_go_on_where_the_end_is_best() -> None:
-    assert best_multiple(lambda x: -abs(x - 1))[0] == 1
-    assert best_multiple(lambda x: 1.0)[0] == 1  # of equals, the prices as they are
-    best, tried = best_multiple(lambda x: -x)
+    def same(value: float) -> Floats:  # for each of 20 sequences
+        return np.full(20, value)
+
+    assert best_multiple(lambda x: same(-abs(x - 1)))[0] == 1
+    assert best_multiple(lambda x: same(1.0))[0] == 1  # of equals, the prices as they are
+    best, tried = best_multiple(lambda x: same(-x))
     assert best == min(tried) == 0.0625
-    best, tried = best_multiple(lambda x: min(x, 4.0))
+    best, tried = best_multiple(lambda x: same(min(x, 4.0)))
     assert best == 4 and max(tried) == 8
+
+
+def test_the_prices_stay_unless_another_multiple_is_significantly_better() -> None:
+    def quality(better: int) -> Callable[[float], Floats]:  # than 1, on so many of 20 sequences
+        return lambda x: np.where(np.arange(20) < better, abs(x - 1), -0.1 * abs(x - 1))
+
+    assert best_multiple(quality(13))[0] == 1
+    assert best_multiple(quality(17))[0] == 8

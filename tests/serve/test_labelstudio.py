@@ -10,9 +10,12 @@ from pathlib import Path
 import pytest
 
 from bridle.data import read
+from bridle.decoding.marginals import segment_probabilities
 from bridle.errors import FileError
+from bridle.labels import Segment
 from bridle.serve import RuleText
 from bridle.serve.labelstudio import Corrections, Tags, model_version
+from bridle.serve.tagging import to_spans
 from serving import Client, service_of
 
 CONFIG = """<View>
@@ -86,11 +89,10 @@ def test_scores_are_those_of_the_model_alone(client: Client) -> None:
     assert 0 < sum(item["changed_by_rules"] for item in predictions) < len(texts)
     decoder = service.tagger.decoder()
     for text, labels, item in zip(texts, ruled, predictions, strict=True):
-        tokens, offsets = service.split(text)
-        own = decoder.marginals(service.tagger.lattice(tokens))[range(len(labels)), service.labels.ids(labels)]
-        for region in item["result"]:
-            inside = [region["value"]["start"] <= start < region["value"]["end"] for start, _ in offsets]
-            assert region["score"] == pytest.approx(own[inside].min(), abs=1e-6)
+        tokens, _ = service.split(text)
+        segments = [Segment(span.start_token, span.end_token, span.label) for span in to_spans(labels, service.labels)]
+        own = segment_probabilities(decoder, service.tagger.lattice(tokens), labels, segments)
+        assert [region["score"] for region in item["result"]] == pytest.approx(own, abs=1e-6)
         assert item["score"] == pytest.approx(item["probability"] - item["changed_by_rules"])
         assert item["probability_with_rules"] > 0
     first = sorted(range(len(texts)), key=lambda k: predictions[k]["score"])

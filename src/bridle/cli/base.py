@@ -40,7 +40,7 @@ COMMANDS = {
         "List feature functions, print a ready-made feature set, or show the features of a text.",
     ),
     "convert": (["converting"], "Convert a CRFsuite model into a Bridle model."),
-    "serve": (["serving"], "Serve a model and its rules over HTTP."),
+    "serve": (["serving"], "Serve models and their rules over HTTP."),
     "explore": (["serving"], "Open a page where you write rules and see what they do."),
     "reproduce": (["reproducing"], "Reproduce an experiment from a paper on real data."),
     "demo": (["demo"], "Show what rules do, on references that ship with Bridle."),

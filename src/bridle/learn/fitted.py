@@ -22,7 +22,7 @@ from bridle.models.checks import check_callable, positive
 from bridle.models.folds import CrossFit
 from bridle.models.tagger import Tagger
 from bridle.report.sequences import SequenceScores
-from bridle.report.significance import Comparison, compare_scores
+from bridle.report.significance import Comparison, Floats, compare_scores
 from bridle.rules.base import Rule
 from bridle.rules.loading import as_rules
 
@@ -71,7 +71,8 @@ class FittedRules:
         Factor by which the scores fit the data best, the inverse of their temperature. Below 1, the model is
         overconfident.
     multiple : float
-        Factor on all prices by which held-out sequences are labelled best; 1 if the likeliest prices are.
+        Factor on all prices by which held-out sequences are labelled best; 1 unless another one is significantly
+        better.
     multiples : dict of float to float
         Quality on held-out sequences under each multiple that was tried.
     notes : tuple of str
@@ -321,10 +322,10 @@ class _Fit:
             return cls(pricing, tested, [], plain, {})
         folds, held_out = pricing.fold_prices(tested), dict[float, SequenceScores]()
 
-        def quality(multiple: float) -> float:
+        def quality(multiple: float) -> Floats:
             say(f"{multiple:g} times all prices, on held-out sequences")
             held_out[multiple] = pricing.held_out([replace(prices, multiple=multiple) for prices in folds])
-            return float(held_out[multiple].quality.mean())
+            return held_out[multiple].quality
 
         best, tried = best_multiple(quality)
         folds = [replace(prices, multiple=best) for prices in folds]

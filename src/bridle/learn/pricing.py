@@ -30,11 +30,12 @@ from bridle.learn.competitors import Competitors
 from bridle.learn.evidence import Ids, priced
 from bridle.learn.judged import Judged, Say
 from bridle.report.sequences import SequenceScores
-from bridle.report.significance import Floats, benjamini_hochberg, log_binomial, log_tail
+from bridle.report.significance import Comparison, Floats, benjamini_hochberg, log_binomial, log_tail
 from bridle.rules.base import Rule, Soft
 
 Numbers = npt.NDArray[np.intp]
 MULTIPLES = (1.0, 0.5, 0.25, 2.0)  # of all prices, tried on held-out sequences
+_SIGNIFICANT = 0.05  # p of a sign test
 _LEAST_MULTIPLE, _MOST_MULTIPLE = 0.05, 8.0  # if the first or the last of them is best, they go on
 _STEPS, _TOLERANCE, _STEEPEST = 300, 1e-6, 1e30
 _TINY = 1e-3  # a weight below this is none
@@ -407,15 +408,19 @@ class Pricing:
         return self.l1 if use is None else self.l1 * float(use.mean())
 
 
-def best_multiple(quality: Callable[[float], float]) -> tuple[float, dict[float, float]]:
-    """Find the multiple of all prices with the best quality; return the qualities of all that were tried, too."""
-    tried = {multiple: quality(multiple) for multiple in MULTIPLES}
+def best_multiple(quality: Callable[[float], Floats]) -> tuple[float, dict[float, float]]:
+    """Find the multiple of all prices with the best quality, and the mean qualities of all that were tried.
+
+    It is 1 unless the best one is better on significantly more sequences than 1 is: `quality` returns a figure for each.
+    """
+    scores = {multiple: quality(multiple) for multiple in MULTIPLES}
     while True:
+        tried = {multiple: float(values.mean()) for multiple, values in sorted(scores.items())}
         best = max(tried, key=lambda multiple: (tried[multiple], -abs(math.log(multiple))))
         following = best / 2 if best == min(tried) else best * 2 if best == max(tried) else best
         if following in tried or not _LEAST_MULTIPLE < following <= _MOST_MULTIPLE:
-            return best, dict(sorted(tried.items()))
-        tried[following] = quality(following)
+            return best if Comparison.of(scores[1.0], scores[best]).p <= _SIGNIFICANT else 1.0, tried
+        scores[following] = quality(following)
 
 
 def _cosine(a: Floats, b: Floats) -> float:

@@ -291,7 +291,7 @@ def tune_rules(
         say(f"{multiple:g} times all prices, on held-out sequences")
         return tuner.held_out([(held, choice.times(multiple)) for held, choice in folds])
 
-    multiple, _ = best_multiple(lambda multiple: float(held_out(multiple).quality.mean()))
+    multiple, _ = best_multiple(lambda multiple: held_out(multiple).quality)
     say("comparing with no rules and with the rules as written")
     ways: dict[Ways, SequenceScores] = {
         "none": judged.judge(judged.plain),

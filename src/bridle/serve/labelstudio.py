@@ -25,13 +25,14 @@ import numpy.typing as npt
 
 from bridle.atomic import replacing
 from bridle.deadline import check_stopped
+from bridle.decoding.marginals import segment_probabilities
 from bridle.errors import FileError, shown
+from bridle.labels import Segment
 from bridle.serve.errors import HttpError
 from bridle.serve.schemas import PredictAnswer, Prediction, PredictRequest, Span
 from bridle.serve.service import NO_RULES, Service
 from bridle.serve.tagging import request_error, to_spans
 from bridle.tagging import Block, tag
-from bridle.tagging.figures import probabilities_of
 
 _COMMENT = re.compile(r"<!--(?:.*?-->|.*)", re.DOTALL)  # an unclosed comment extends to the end
 _TAG = re.compile(r"<(Labels|Label|Text)\b([^<>]*+)>")
@@ -98,24 +99,32 @@ def predict(service: Service, request: PredictRequest) -> PredictAnswer:
     sequences = [tokens for tokens, _ in pairs]
     service.limits.check_sequences(sequences)
     block = Block(len(sequences), sequences=sequences)
-    ruled = tag(block, service.tagger, service.decoder(service.book.default), want=["probabilities"])
+    ruled = tag(block, service.tagger, service.decoder(service.book.default), want=["segment_probabilities"])
     if (error := request_error(ruled, 0, len(block))) is not None:
         raise error
     without_rules = service.decoder(service.book.sets[NO_RULES])
-    plain = tag(block, service.tagger, without_rules, want=["probabilities"])
+    plain = tag(block, service.tagger, without_rules, want=["segment_probabilities"])
+    assert ruled.segment_probabilities is not None and plain.segment_probabilities is not None
     predictions, version = [], model_version(service)
     for b, (labels, (tokens, offsets)) in enumerate(zip(ruled.decodings.labels, pairs, strict=True)):
         check_stopped()
-        own, changed = probabilities_of(plain, b), np.not_equal(labels, plain.decodings.labels[b] if labels else labels)
-        if changed.any():  # the model's own probability of labels that are not its best ones
-            table = without_rules.marginals(service.tagger.lattice(tokens))
-            own = table[np.arange(len(labels)), service.labels.ids(labels)].tolist()
         spans = to_spans(labels, service.span_labels, offsets, texts[b])
-        kept = [span for span in spans if not tags.labels or span.label in tags.labels]
-        both = probabilities_of(ruled, b)
-        regions = [_region(k, span, tags, own, both, changed) for k, span in enumerate(kept)]
-        doubts = [region["score"] for region in regions if "score" in region]
-        doubts += [round(p, 6) for p, differs in zip(own or (), changed, strict=False) if differs]
+        own, both = plain.segment_probabilities[b], ruled.segment_probabilities[b]
+        changed = np.not_equal(labels, plain.decodings.labels[b] if labels else labels)
+        doubts: list[float] = []
+        if changed.any():  # the model's own probability of labels that are not its best ones
+            lattice = service.tagger.lattice(tokens)
+            segments = [Segment(span.start_token, span.end_token, span.label) for span in spans]
+            own = segment_probabilities(without_rules, lattice, labels, segments)
+            chances = without_rules.marginals(lattice)[np.arange(len(labels)), service.labels.ids(labels)]
+            doubts = chances[changed].round(6).tolist()
+        regions = [
+            _region(k, span, tags, own and own[j], both and both[j], changed)
+            for k, (j, span) in enumerate(
+                (j, span) for j, span in enumerate(spans) if not tags.labels or span.label in tags.labels
+            )
+        ]
+        doubts += [region["score"] for region in regions if "score" in region]
         lowest = min(doubts, default=None)
         ruled_chances = [region["meta"]["probability_with_rules"] for region in regions if "meta" in region]
         predictions.append(
@@ -138,20 +147,14 @@ def _text(task: dict[str, Any], key: str) -> str | None:
 
 
 def _region(
-    k: int,
-    span: Span,
-    tags: Tags,
-    own: Sequence[float] | None,
-    both: Sequence[float] | None,
-    changed: npt.NDArray[np.bool_],
+    k: int, span: Span, tags: Tags, own: float | None, both: float | None, changed: npt.NDArray[np.bool_]
 ) -> dict[str, Any]:
-    """Return a segment; its probability is that of its least probable token."""
-    part = slice(span.start_token, span.end_token)
+    """Return a segment with its probability, without rules and with them."""
     figures: dict[str, Any] = {}
-    if own:
-        figures["score"] = round(min(own[part]), 6)
-        ruled = None if both is None else round(min(both[part]), 6)
-        figures["meta"] = {"probability_with_rules": ruled, "changed_by_rules": bool(changed[part].any())}
+    if own is not None:
+        ruled = None if both is None else round(both, 6)
+        by_rules = bool(changed[span.start_token : span.end_token].any())
+        figures = {"score": round(own, 6), "meta": {"probability_with_rules": ruled, "changed_by_rules": by_rules}}
     return {
         "id": f"span{k}",
         "from_name": tags.from_name,
