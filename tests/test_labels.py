@@ -82,7 +82,7 @@ def test_rules_speak_of_types_without_a_scheme_being_named() -> None:
         Decoder(Labels(labels, None), ["at most 1 segment of X"])
     with pytest.raises(LabelError, match=r"pass scheme='BIO', outside=\['O', '<pad>'\] to Labels"):
         Labels([*labels, "<pad>"]).matching("X")
-    with pytest.raises(LabelError, match=r"Pass outside=\['O', '<pad>'\] if it is for tokens outside"):
+    with pytest.raises(LabelError, match=r"or outside=\['O', '<pad>'\] if this one is for tokens outside"):
         Labels([*labels, "<pad>"], "BIO")
 
 

@@ -192,8 +192,8 @@ class Labels:
                         got=shown(name),
                         wanted=f"{' or '.join(map(repr, self.all_outside))}, or a name that begins with one of "
                         + ", ".join(PREFIXES[self.scheme]),
-                        cause=f"Is the scheme right? Pass outside={[*self.all_outside, name]!r} if it is for tokens "
-                        "outside all segments, or {argument} for labels without a scheme.",
+                        cause="Is the scheme right? Pass {argument} for labels without a scheme, or "
+                        f"outside={[*self.all_outside, name]!r} if this one is for tokens outside all segments.",
                         argument=Argument("scheme", None),
                     )
 

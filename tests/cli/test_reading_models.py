@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from pathlib import Path
 
@@ -221,3 +222,95 @@ def test_conllu_for_a_model_of_conll(run: Cli, folder: Path, tmp_path: Path) -> 
         assert out == "Ann/B-PER went/O to/O Rome/B-LOC\n"
     result = run("tag", folder / "conll.bridle", tmp_path / "x.conllu", "--format", "conll")
     assert result.exit_code == 2 and "Is it conllu? Pass --format conllu." in result.output
+
+
+FIXED = ["--c1", "0", "--c2", "0.01"]
+NESTED = [
+    f"<author> <person>  A. {name} </person> , <person> B. C. </person> </author>\t<title> On {what} . </title> "
+    f"<venue> <journal> J. {what} </journal> <i>vol.</i>  7 , <year> 19{k:02} </year> </venue>\n"
+    for k, (name, what) in enumerate(itertools.product(["Cau", "Roe", "Kim", "Lee"], ["Logic", "Sets", "Graphs"]))
+]
+
+
+def test_nothing_of_nested_tags_is_lost(run: Cli, tmp_path: Path) -> None:
+    """Split, train, tag, and back: inner tags, spacing, every token and every label."""
+    path, parts = tmp_path / "refs.txt", tmp_path / "parts"
+    path.write_text("".join(NESTED))
+    refused = run.ok("train", path, "-o", tmp_path / "x.bridle", code=2).stderr
+    assert "refs.txt:1: a tag is within another one; got <person> in <author>" in refused
+    assert "--option depth=path" in refused and "depth=inner or depth=outer" in refused
+    deep = ["--option", "depth=path"]
+    run.ok("split", path, "-o", parts, "--into", "train=0.75,test=0.25", *deep)
+    copied = [line for name in ("train", "test") for line in (parts / f"{name}.txt").read_text().splitlines(True)]
+    assert sorted(copied) == sorted(NESTED)
+    trained = run.ok("train", path, "-o", tmp_path / "m.bridle", *FIXED, "--iterations", "40", *deep)
+    assert "refs.txt: 12 sequences, 168 tokens, 7 labels" in trained.stderr
+    gold = list(read(path, depth="path"))
+    assert {y for x in gold for y in x.labels or ()} == {
+        "author",
+        "author/person",
+        "title",
+        "venue",
+        "venue/journal",
+        "venue/i",
+        "venue/year",
+    }
+    text = tmp_path / "new.raw"
+    text.write_text("".join(" ".join(example.tokens) + "\n" for example in gold))
+    run.ok("tag", tmp_path / "m.bridle", text, "-o", tmp_path / "tagged.txt", "--to", "tagged")
+    again = list(read(tmp_path / "tagged.txt", depth="path"))
+    assert [(x.tokens, x.labels) for x in again] == [(x.tokens, x.labels) for x in gold]
+    spaced = "".join(NESTED).replace("<i>", "<i> ").replace("</i>", " </i>")
+    assert (tmp_path / "tagged.txt").read_text().split() == spaced.split()
+    assert '"accuracy": 1.0' in run.stdout("eval", path, "--model", tmp_path / "m.bridle", "--json")
+
+
+@pytest.mark.parametrize("to", ["doccano", "labelstudio", "spans"])
+def test_exports_are_read_as_the_model_reads(run: Cli, tmp_path: Path, to: str) -> None:
+    """Plain labels and tokens split at blanks: B- and I- and other tokens gave 0 % and a warning."""
+    rows = [Example({"word": ["Lee,", "A.", "(1999)"]}, ["AUTHOR", "AUTHOR", "DATE"]) for _ in range(6)]
+    write(tmp_path / "train.txt", rows, "tagged")
+    model, out = tmp_path / "m.bridle", tmp_path / "x.json"
+    run.ok("train", tmp_path / "train.txt", "-o", model, *FIXED)
+    (tmp_path / "new.raw").write_text("Lee, A. (1999)\n" * 3)
+    kind = ["--to-option", "kind=annotations"] if to == "labelstudio" else []
+    run.ok("tag", model, tmp_path / "new.raw", "--to", to, *kind, "-o", out)
+    for words in ([], ["--format", to]):
+        result = run.ok("eval", out, "--model", model, "--json", *words)
+        assert json.loads(result.stdout)["accuracy"] == 1 and not result.stderr
+
+
+def test_labels_of_other_names_are_an_error_or_renamed(run: Cli, tmp_path: Path) -> None:
+    write(tmp_path / "a.txt", examples(), "conll")
+    text = (tmp_path / "a.txt").read_text()
+    (tmp_path / "b.txt").write_text(text.replace("-PER", "-PERS").replace("-LOC", "-PLACE"))
+    model = tmp_path / "m.bridle"
+    run.ok("train", tmp_path / "a.txt", "-o", model, *FIXED)
+    wrong = run.ok("eval", tmp_path / "b.txt", "--model", model, code=2).stderr
+    assert "the gold labels have other names than the predicted ones; got B-PERS, B-PLACE in gold" in wrong
+    assert "--map OLD=NEW" in wrong
+    (tmp_path / "names.map").write_text("PERS = PER\n\nPLACE\tLOC\n")
+    for names in ("PERS=PER,PLACE=LOC", tmp_path / "names.map"):
+        result = run.ok("eval", tmp_path / "b.txt", "--model", model, "--json", "--map", names)
+        assert json.loads(result.stdout)["accuracy"] == 1
+    other = tmp_path / "n.bridle"  # a model keeps the new names for its data
+    run.ok("train", tmp_path / "b.txt", "-o", other, *FIXED, "--map", "PERS=PER,PLACE=O")
+    assert json.loads(run.stdout("eval", tmp_path / "b.txt", "--model", other, "--json"))["accuracy"] == 1
+    run.ok("split", tmp_path / "b.txt", "-o", tmp_path / "p", "--into", "a=0.5,b=0.5", "--map", "PERS=PER")
+    assert "PERS" not in (tmp_path / "p" / "a.txt").read_text() + (tmp_path / "p" / "b.txt").read_text()
+    for bad in ("PERS", "PERS=", "A=B,A=C"):
+        run.ok("eval", tmp_path / "b.txt", "--model", model, "--map", bad, code=2)
+
+
+def test_what_was_read_is_counted(run: Cli, tmp_path: Path) -> None:
+    """One huge sequence, sequences of one token, labels that occur once."""
+
+    def told(text: str) -> str:
+        (tmp_path / "a.txt").write_text(text)
+        return run.ok("train", tmp_path / "a.txt", "-o", tmp_path / "m.bridle", *FIXED, "--iterations", "2").stderr
+
+    assert "a.txt: 1 sequences, 1,500 tokens, 2 labels" in (huge := told("a A\nb B\n" * 750))
+    assert "a.txt:1: one sequence has 1,500 of 1,500 tokens" in huge and "--option comment='#doc'" in huge
+    assert "every sequence has one token" in told("a A\n\nb B\n\n" * 20)
+    rare = told("a A\nb B\n\n" * 9 + "a AA\n")
+    assert "labels that occur once: AA;" in rare and "one sequence" not in rare and "one token" not in rare

@@ -75,7 +75,12 @@ def test_bad_lines_are_rows_with_a_message(tmp_path: Path) -> None:
     (block,) = blocks(path, "jsonl")
     assert [block.tokens.row(k) for k in range(6)] == [["a"], None, None, None, None, ["b"]]
     assert list(block.errors) == [1, 2, 3, 4]
-    output = ["tokens are not a list of strings", "not a JSON line", "tokens are not a list of strings", "not utf-8"]
+    output = [
+        "'tokens' is null",
+        "not a JSON line",
+        "tokens are not a list of strings",
+        "not utf-8",
+    ]
     assert all(f"{path}:{k + 2}: {what}" in str(block.errors[k + 1]) for k, what in enumerate(output))
 
 

@@ -144,3 +144,22 @@ def test_what_bridle_writes_is_read(tmp_path: Path) -> None:
     (block,) = blocks(path, "parquet")
     place = f"{path}: sequence 0"
     assert rows_of(block) == [("s1", {"word": ["a"], "pos": ["N"]}, ["X"], {"v": 1}, [], place)]
+
+
+def test_null_tokens_are_said_to_be_null(tmp_path: Path) -> None:
+    kind = pa.list_(pa.string())
+    for values, says in (
+        (pa.array([["a"], None], kind), "sequence 1: 'tokens' is null"),
+        (pa.array([None, None]), "sequence 0: 'tokens' is null"),
+        (pa.array([["a"], ["b", None]], kind), "sequence 1: a token in 'tokens' is null"),
+    ):
+        for name in ("parquet", "arrow"):
+            path = tmp_path / f"x.{name}"
+            table = pa.table({"tokens": values, "labels": pa.array([["A"], None], kind)})
+            if name == "parquet":
+                pq.write_table(table, path)
+            else:
+                with pa.ipc.new_file(path, table.schema) as file:
+                    file.write_table(table)
+            with pytest.raises(FeatureError, match=says):
+                list(read(path))

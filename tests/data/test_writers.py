@@ -46,7 +46,7 @@ def examples(draw: st.DrawFn, cells: st.SearchStrategy[str]) -> Example:
 def block_of(some: Sequence[Example], missing: str | None = None) -> Block:
     """A block of sequences; their labels are those of the file."""
     with closing(Source(__file__)) as source:
-        builder = Builder(source, missing)
+        builder = Builder(source, format_named("conll", {"missing": missing}))
         for example in some:
             builder.add(example)
         return builder.block(0, 1.0)
@@ -116,7 +116,7 @@ def test_the_first_rows_of_a_block_are_written() -> None:
 
 def test_sequences_without_labels_have_a_mark_in_conll_and_null_in_jsonl() -> None:
     with closing(Source(__file__)) as source:
-        builder = Builder(source, None)
+        builder = Builder(source, format_named("conll", {"missing": None}))
         for tokens in (["a", "b"], ["c"], ["d"]):
             builder.add(Example({"word": tokens}))
         builder.fail(FileError("bad"), "s3")

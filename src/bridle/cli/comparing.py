@@ -29,11 +29,12 @@ from bridle.cli.options import (
     JsonOption,
     LabelOption,
     LenientOption,
+    MapOption,
     ProgressOption,
     SeedOption,
     ThreadsOption,
 )
-from bridle.cli.reading import load_model_rules, make_model_reader, make_reader, parse_format_options, reading
+from bridle.cli.reading import load_model_rules, make_model_reader, make_reader, parse_format_options, reading, with_map
 from bridle.data import Examples
 from bridle.data.reader import Reader
 from bridle.errors import FileError
@@ -66,6 +67,7 @@ def compare_systems(
     columns: ColumnsOption = None,
     label: LabelOption = None,
     option: FormatOptions = None,
+    map_labels: MapOption = None,
     predicted_format: PredictedFormat = None,
     predicted_option: PredictedOptions = None,
     scheme: SegmentsOption = Segments.AUTO,
@@ -108,7 +110,7 @@ def compare_systems(
         raise FileError("GOLD is read for each system", got="standard input", wanted="the name of a file")
     refuse_overwrite(html, gold, model, *(part for system in systems for part in _rule_files(system) or [Path(system)]))
     main = None if model is None else bridle.load(model)
-    reads = format, columns, label, option
+    reads = format, columns, label, with_map(option, map_labels)
     files = Reader(predicted_format, parse_format_options(predicted_option, "--predicted-option"))
     source = _Source(gold, reads, files, lenient, threads, progress)
     names, pairs, effects = _names([*([str(model)] if model is not None else []), *systems]), list[list[Pair]](), []

@@ -23,6 +23,7 @@ from bridle.cli.options import (
     JsonOption,
     LabelOption,
     LenientOption,
+    MapOption,
     ProgressOption,
     ThreadsOption,
 )
@@ -37,9 +38,11 @@ from bridle.cli.reading import (
     rule_inputs,
     source_name,
     warn_unknown_labels,
+    with_map,
 )
 from bridle.data import Example, Examples
 from bridle.data.base import Format, format_named
+from bridle.data.examples import known
 from bridle.data.files import Guess, read_chosen
 from bridle.data.pairing import CHARACTERS, Style, carried_over, check_tokens, paired
 from bridle.data.reader import Reader
@@ -49,7 +52,8 @@ from bridle.learn.evidence import violations
 from bridle.models import Tagger
 from bridle.report import score
 from bridle.report.evaluation import LABELS, Evaluation, RuleCount, WrongSequence
-from bridle.report.scoring import UNANSWERED
+from bridle.report.metrics import Scores
+from bridle.report.scoring import OUTSIDE, UNANSWERED
 from bridle.rules.base import Rule
 from bridle.rules.loading import read_files
 
@@ -114,6 +118,7 @@ def evaluate(
     columns: ColumnsOption = None,
     label: LabelOption = None,
     option: FormatOptions = None,
+    map_labels: MapOption = None,
     predicted_format: PredictedFormat = None,
     predicted_option: PredictedOptions = None,
     scheme: SegmentsOption = Segments.AUTO,
@@ -168,7 +173,7 @@ def evaluate(
         raise FileError("both files are standard input", got="- twice", wanted="a file for one of them")
     refuse_overwrite(html, gold, predicted, model, *(rules or ()), flag="--html")
     tagger = None if model is None else bridle.load(model)
-    reads = format, columns, label, option
+    reads = format, columns, label, with_map(option, map_labels)
     reader = make_reader(*reads) if tagger is None else make_model_reader(tagger, *reads)
     other = Reader(predicted_format, parse_format_options(predicted_option, "--predicted-option"))
     if predicted is None and (other.format or other.options):
@@ -189,8 +194,7 @@ def evaluate(
         scores = score((a.labels or () for a, _ in left), (b for _, b in right), scheme.library_name)
     if not scores.sequences:
         raise FileError("there are no sequences", got="nothing", wanted="labelled sequences", where=source_name(gold))
-    if not scores.correct_tokens and predicted is None and tagger is None:
-        warn("no predicted label equals its gold label; are they in the last two columns?")
+    _check_shared(scores, source_name(gold), tagger)
     if pairing.left_out:
         warn(f"{gold}: left out {pairing.left_out:,} texts without annotations")
     broken = _broken(kept, rules, tagger, lenient, threads) if rules and isinstance(kept, list) else []
@@ -203,6 +207,25 @@ def evaluate(
         return
     shown = evaluation if wrong is not None else Evaluation(scores, (), broken, pairing.unanswered)
     show(shown.lines(None if by_label else LABELS))
+
+
+def _check_shared(scores: Scores, where: str, tagger: Tagger | None) -> None:
+    """Raise `FileError` if no label but O can be right, because labels have other names in gold."""
+    known = {name for name, counts in scores.by_label.items() if counts.guessed} if tagger is None else tagger.labels_
+    theirs = sorted(set(known) - {OUTSIDE, UNANSWERED})
+    ours = sorted(name for name, counts in scores.by_label.items() if counts.gold and name != OUTSIDE)
+    if not ours or not theirs or set(ours) & set(theirs):
+        return
+    if tagger is None and min(len(ours), len(theirs)) == 1:  # it may be so by chance
+        warn(f"no predicted label ({theirs[0]}, ...) is a gold label ({ours[0]}, ...)")
+        return
+    raise FileError(
+        "the gold labels have other names than the predicted ones",
+        got=f"{', '.join(ours)[:100]} in gold",
+        wanted=f"{', '.join(theirs)[:100]}, as predicted" if tagger is None else f"{', '.join(theirs)[:100]}",
+        cause="Do the columns hold labels, under the same tagging scheme? --map OLD=NEW,... renames those of gold.",
+        where=where,
+    )
 
 
 @dataclass
@@ -281,7 +304,7 @@ class Pairing:
                     wanted="tokens, gold labels (a column named 'gold') and predicted labels",
                     cause="Pass a second file with the predicted labels, or --model.",
                 )
-            gold = [None if label == examples.missing else label for label in example.columns[name]]
+            gold = [known(label, examples) for label in example.columns[name]]
             yield replace(example, labels=gold), self._answer(example)
 
     def two_files(self, gold: Examples, reader: Reader, path: str, options: Reader) -> Iterator[Pair]:

@@ -37,6 +37,7 @@ from bridle.cli.options import (
     LabelsFileOption,
     LabelsOption,
     LenientOption,
+    MapOption,
     MemoryOption,
     ProgressOption,
     RulesOption,
@@ -58,6 +59,7 @@ from bridle.cli.reading import (
     source_name,
     text_example,
     warn_unknown_labels,
+    with_map,
 )
 from bridle.data import Example, open_scores
 from bridle.data.reader import Reader
@@ -107,6 +109,7 @@ def explain(
     columns: ColumnsOption = None,
     label: LabelOption = None,
     option: FormatOptions = None,
+    map_labels: MapOption = None,
     labels: LabelsOption = None,
     labels_file: LabelsFileOption = None,
     scheme: SchemeOption = Scheme.AUTO,
@@ -169,7 +172,9 @@ def explain(
     if scores is not None:
         selected = from_scores(scores, selection, label_names(labels, labels_file), scheme, decoder_of)
     else:
-        selected = from_model(model, data, selection, (format, columns, label, option), decoder_of, progress)
+        selected = from_model(
+            model, data, selection, (format, columns, label, with_map(option, map_labels)), decoder_of, progress
+        )
     output = _Output(k, "all" if whole else "changes", html, svg, as_json)
     if len(selected) == 1:
         with ProgressBar(progress, "measuring the effect of each rule") as bar:
@@ -198,6 +203,7 @@ _FLAGS = {
     "columns": "--columns",
     "label": "--label",
     "option": "--option",
+    "map_labels": "--map",
 }
 
 
@@ -280,7 +286,7 @@ def _look(context: typer.Context, selected: SelectedSequences, effects: Impact) 
     named += [("max_memory", "--max-memory")]
     for key, flag in named:
         words += [flag, str(params[key])] if params[key] is not None else []
-    for key, flag in (("rules", "--rules"), ("option", "--option")):
+    for key, flag in (("rules", "--rules"), ("option", "--option"), ("map_labels", "--map")):
         for value in params[key] or []:
             words += [flag, str(value)]
     words += ["--lenient"] if params["lenient"] else []

@@ -35,6 +35,7 @@ from bridle.cli.options import (
     JsonOption,
     LabelOption,
     LabelsOption,
+    MapOption,
     ProgressOption,
     Scheme,
     SchemeOption,
@@ -54,6 +55,7 @@ from bridle.cli.reading import (
     make_reader,
     model_inputs,
     read_all,
+    with_map,
 )
 from bridle.cli.training_run import print_feature_choice, save_cross_fit, trial_printer
 from bridle.data import Example, Lines
@@ -153,6 +155,7 @@ def learn(
     columns: ColumnsOption = None,
     label: LabelOption = None,
     option: FormatOptions = None,
+    map_labels: MapOption = None,
     seed: SeedOption = 0,
     threads: ThreadsOption = 0,
     as_json: JsonOption = False,
@@ -222,7 +225,7 @@ def learn(
         check_model_path(cross_fit)
     context.with_resource(claimed(out, cross_fit))
     tagger = None if model is None else bridle.load(model)
-    reads = format, columns, label, option
+    reads = format, columns, label, with_map(option, map_labels)
     examples, reader = read_all(
         make_reader(*reads) if tagger is None else make_model_reader(tagger, *reads),
         gold,

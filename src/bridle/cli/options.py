@@ -131,6 +131,16 @@ FormatOptions = Annotated[
     list[str] | None,
     typer.Option("--option", metavar="KEY=VALUE", help="Option of the format; can be repeated.", rich_help_panel=DATA),
 ]
+MapOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--map",
+        metavar="OLD=NEW,...|FILE",
+        help="New names of labels; a file has OLD=NEW, or OLD and NEW with a TAB between them, on each line. "
+        "Can be repeated.",
+        rich_help_panel=DATA,
+    ),
+]
 TokensOption = Annotated[
     TokensKind | None,
     typer.Option(

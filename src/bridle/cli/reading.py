@@ -7,6 +7,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, cast
@@ -16,7 +17,7 @@ from bridle.cli.options import HoldOut
 from bridle.cli.options import Scheme as OptionScheme
 from bridle.cli.progress import ProgressBar
 from bridle.data import Example, Examples
-from bridle.data.reader import ModelReader, Reader
+from bridle.data.reader import ModelReader, Reader, options_of
 from bridle.data.tokenizer import TOKENS, tokenize
 from bridle.errors import FileError, LabelError, RuleError
 from bridle.labels import Labels, Scheme
@@ -27,6 +28,8 @@ from bridle.rules.loading import Line, Loaded, read_files, read_text
 
 _GAPS = "sequences with missing labels"
 _MOST_TOLD = 5  # unknown labels, besides the first
+_HUGE = 1000  # tokens of a sequence, if it has most of the data,
+_MANY = 20  # and sequences of one token, that are worth a warning
 # Options whose value is a list of names, separated by commas.
 _LISTS = {"columns", "names"}
 # Options whose value is text, even if it looks like a number.
@@ -71,11 +74,38 @@ def parse_format_options(options: list[str] | None, flag: str) -> dict[str, Any]
                 wanted="KEY=VALUE, such as tokens=words",
             )
         key = key.strip()
-        if key in _LISTS:
+        if key == "map":
+            settings[key] = settings.get(key, {}) | _parse_map(value)
+        elif key in _LISTS:
             settings[key] = [name.strip() for name in value.split(",")]
         else:
             settings[key] = value if key in _TEXTS and value.lower() != "none" else _value(value)
     return settings
+
+
+def with_map(options: list[str] | None, names: list[str] | None) -> list[str] | None:
+    """Return the options of a format with new names of labels, as --map has them."""
+    return options if not names else [*(options or ()), *(f"map={pairs}" for pairs in names)]
+
+
+def _parse_map(text: str) -> dict[str, str]:
+    """Parse OLD=NEW,..., or the file with this name."""
+    is_file = "=" not in text or Path(text).is_file()
+    lines = read_text(Path(text)).splitlines() if is_file else text.split(",")
+    names: dict[str, str] = {}
+    for number, line in enumerate(lines, 1):
+        old, _, new = (part.strip() for part in line.partition("\t" if "\t" in line else "="))
+        if not line.strip():
+            continue
+        if not (old and new) or names.get(old, new) != new:
+            raise FileError(
+                "--map must have an old and a new name of labels, each old name once",
+                got=repr(line[:80]),
+                wanted="OLD=NEW,..., or a file with OLD=NEW on each line",
+                where=f"{text}:{number}" if is_file else None,
+            )
+        names[old] = new
+    return names
 
 
 def _value(text: str) -> str | int | None:
@@ -272,7 +302,27 @@ def read_all(
             f"{left_out[_GAPS]:,} of {left_out[_GAPS] + len(examples_read):,} sequences have missing labels, and only "
             f"the other {len(examples_read):,} are used; pass --option missing=none if ? is a label like others"
         )
+    _report(examples_read, paths)
     return examples_read, reader.settled(examples_read[0])
+
+
+def _report(examples: Sequence[Example], paths: list[str]) -> None:
+    """Print how much was read, and warn about what often is a mistake."""
+    counts = Counter(label for example in examples for label in example.labels or () if label is not None)
+    longest = max(examples, key=len)
+    tokens = sum(map(len, examples))
+    files = source_name(paths[0]) if len(paths) == 1 else f"{len(paths):,} files"
+    warn(f"{files}: {len(examples):,} sequences, {tokens:,} tokens, {len(counts):,} labels")
+    if len(longest) >= _HUGE and 2 * len(longest) > tokens:
+        warn(
+            f"{longest.where}: one sequence has {len(longest):,} of {tokens:,} tokens; are sequences separated by "
+            "other lines than empty ones? For lines that begin with #doc, pass --option comment='#doc'"
+        )
+    if len(examples) >= _MANY and len(longest) == 1:
+        warn("every sequence has one token; are there empty lines between the tokens of a sequence?")
+    if rare := sorted(name for name, count in counts.items() if count == 1):
+        names = ", ".join(rare[:10]) + (f" and {len(rare) - 10} more" if len(rare) > 10 else "")
+        warn(f"labels that occur once: {names}; a misspelled one can be renamed with --map OLD=NEW")
 
 
 def text_example(text: str, reader: Reader) -> Example:
@@ -306,6 +356,9 @@ def make_model_reader(
     if format is not None or columns is not None or label is not None or options:
         asked = Reader(format, make_reader(None, columns, label, options).options)
         reader = make_reader(format, columns, label, options, before)
+        if format is not None and format != before.format:
+            known = options_of(tagger, format, before.options)
+            reader = replace(reader, options={**known, **reader.options})
         reader = reader.unlabelled() if labels == "missing" else reader
     return ModelReader(reader.format, reader.options, asked=asked, model=tagger, labels=labels, warn_split=_warn_split)
 

@@ -38,6 +38,7 @@ from bridle.cli.options import (
     LabelsFileOption,
     LabelsOption,
     LenientOption,
+    MapOption,
     MemoryOption,
     PlotOption,
     ProgressOption,
@@ -59,6 +60,7 @@ from bridle.cli.reading import (
     make_reader,
     read_all,
     rule_inputs,
+    with_map,
 )
 from bridle.data import Example
 from bridle.errors import FileError, LabelError, RuleError
@@ -217,6 +219,7 @@ def rules_test(
     columns: ColumnsOption = None,
     label: LabelOption = None,
     option: FormatOptions = None,
+    map_labels: MapOption = None,
     tokens: TokensOption = None,
     labels: LabelsOption = None,
     labels_file: LabelsFileOption = None,
@@ -274,7 +277,7 @@ def rules_test(
     if not data:
         print_cases(loaded, outcomes, as_json=as_json)
         raise typer.Exit(WARNINGS if any_failed(outcomes) else 0)
-    reads = format, columns, label, option
+    reads = format, columns, label, with_map(option, map_labels)
     reader, names = make_reader(*reads) if tagger is None else make_model_reader(tagger, *reads), set[str | None]()
     examples, _ = read_all(reader, data, progress, names=names)
     gold = gold_labels(examples)

@@ -31,6 +31,7 @@ from bridle.cli.options import (
     LabelOption,
     LabelsOption,
     LenientOption,
+    MapOption,
     PlotOption,
     ProgressOption,
     Scheme,
@@ -42,7 +43,7 @@ from bridle.cli.options import (
     ThreadsOption,
 )
 from bridle.cli.progress import ProgressBar
-from bridle.cli.reading import checked_lines, file_groups, make_model_reader, make_reader, read_all
+from bridle.cli.reading import checked_lines, file_groups, make_model_reader, make_reader, read_all, with_map
 from bridle.cli.rules import Rules, rules_app
 from bridle.errors import FileError, ModelError, RuleError
 from bridle.learn import Scores, tune_rules
@@ -81,6 +82,7 @@ def rules_tune(
     columns: ColumnsOption = None,
     label: LabelOption = None,
     option: FormatOptions = None,
+    map_labels: MapOption = None,
     seed: SeedOption = 0,
     threads: ThreadsOption = 0,
     as_json: JsonOption = False,
@@ -127,7 +129,7 @@ def rules_tune(
     if cross_fit is not None:
         check_model_path(cross_fit)
     context.with_resource(claimed(out, cross_fit))
-    reads = format, columns, label, option
+    reads = format, columns, label, with_map(option, map_labels)
     source: Tagger | Scores
     examples = None
     if model is None:

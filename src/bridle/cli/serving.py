@@ -20,13 +20,14 @@ from bridle.cli.options import (
     FormatOption,
     FormatOptions,
     LabelOption,
+    MapOption,
     RulesOption,
     ThreadsOption,
     TokensKind,
     TokensOption,
     parse_size,
 )
-from bridle.cli.reading import make_model_reader
+from bridle.cli.reading import make_model_reader, with_map
 from bridle.errors import BridleError, RuleError
 from bridle.extras import needed
 from bridle.models import Tagger
@@ -86,6 +87,7 @@ def serve(
     columns: ColumnsOption = None,
     label: LabelOption = None,
     option: FormatOptions = None,
+    map_labels: MapOption = None,
     tokens: TokensOption = None,
     host: HostOption = "127.0.0.1",
     port: Annotated[
@@ -196,7 +198,7 @@ def serve(
         services = []
         for k, model in enumerate(models):
             tagger, own = bridle.load(model), _rules_of(model.stem, rules, known)
-            sample = _examples(tagger, None if k else data, format, columns, label, option)
+            sample = _examples(tagger, None if k else data, format, columns, label, with_map(option, map_labels))
             sets = None if k else rule_set
             services.append(_service(tagger, model.stem, own, sets, sample, limits, threads, tokens))
         return services
@@ -226,6 +228,7 @@ def explore(
     columns: ColumnsOption = None,
     label: LabelOption = None,
     option: FormatOptions = None,
+    map_labels: MapOption = None,
     tokens: TokensOption = None,
     port: Annotated[int, typer.Option("--port", metavar="N", min=0, max=65535, help="Port; 0 takes a free one.")] = 0,
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page in a browser.")] = True,
@@ -253,11 +256,15 @@ def explore(
 
     if model is not None:
         tagger = bridle.load(model)
-        sample: Sequence[Example] = _examples(tagger, data, format, columns, label, option)
+        sample: Sequence[Example] = _examples(tagger, data, format, columns, label, with_map(option, map_labels))
         service = _service(tagger, model.stem, rules, None, sample, Limits(), 0, tokens)
     else:
         tagger = embedded_model()
-        sample = embedded_sample() if data is None else _examples(tagger, data, format, columns, label, option)
+        sample = (
+            embedded_sample()
+            if data is None
+            else _examples(tagger, data, format, columns, label, with_map(option, map_labels))
+        )
         default = None if rules else RuleText.from_text(embedded_rules(), tagger.labels_)
         service = _service(tagger, "references", rules, None, sample, Limits(), 0, tokens, default)
     _run(service, "127.0.0.1", port, None, (), None, False, page=browser)

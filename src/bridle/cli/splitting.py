@@ -11,8 +11,16 @@ from typing import Annotated, Any
 import typer
 
 from bridle.cli.base import Command, app, check_writable, json_line, refuse_overwrite, show, warn
-from bridle.cli.options import ColumnsOption, FormatOption, FormatOptions, JsonOption, LabelOption, SeedOption
-from bridle.cli.reading import make_reader
+from bridle.cli.options import (
+    ColumnsOption,
+    FormatOption,
+    FormatOptions,
+    JsonOption,
+    LabelOption,
+    MapOption,
+    SeedOption,
+)
+from bridle.cli.reading import make_reader, with_map
 from bridle.data import Example, Lines, split_indices, write
 from bridle.data.base import format_named
 from bridle.data.conll import DOCSTART
@@ -65,13 +73,14 @@ def split(
     columns: ColumnsOption = None,
     label: LabelOption = None,
     option: FormatOptions = None,
+    map_labels: MapOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Split labelled sequences into training, development and test data.
 
     Sequences are assigned to parts at random (--seed) and written in the format of DATA: DIR/train.txt and so on. The
     text of each sequence is copied as it is, with spacing, comments, inner tags and all columns, from all formats but
-    brat, Parquet and Arrow.
+    brat, Parquet and Arrow, unless labels get new names (--map).
 
     \b
     Examples:
@@ -94,7 +103,7 @@ def split(
         if place.exists() and not force:
             wanted = "another folder, or --force"
             raise FileError("this file would be overwritten", got=f"-o {out}", wanted=wanted, where=str(place))
-    files, reader = _read(make_reader(format, columns, label, option), data)
+    files, reader = _read(make_reader(format, columns, label, with_map(option, map_labels)), data)
     copied = _copied(files, reader)
     examples = [example for _, examples_of_file in files for example in examples_of_file]
     groups = _groups(files, by, copied)
@@ -175,6 +184,8 @@ def _suffix(path: str) -> str:
 def _copied(files: list[tuple[str, list[Example]]], reader: Reader) -> Pieces | None:
     """Return the text of each sequence, unchanged; None if the format does not allow that."""
     format = format_named(str(reader.format), reader.options)
+    if format.map:
+        return None
     parts = [part for path, its in files if (part := pieces_of(path, format, its)) is not None]
     if len(parts) < len(files) or len({tuple(part.head.split()) for part in parts}) > 1:
         return None

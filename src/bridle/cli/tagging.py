@@ -32,6 +32,7 @@ from bridle.cli.options import (
     FormatOptions,
     LabelOption,
     LenientOption,
+    MapOption,
     MemoryOption,
     ModelArgument,
     OnInfeasible,
@@ -43,7 +44,7 @@ from bridle.cli.options import (
     parse_size,
 )
 from bridle.cli.progress import ProgressBar
-from bridle.cli.reading import announce_keyboard, load_model_rules, make_model_reader, parse_format_options
+from bridle.cli.reading import announce_keyboard, load_model_rules, make_model_reader, parse_format_options, with_map
 from bridle.data.base import Format, format_guessed, format_named, has_suffix
 from bridle.data.files import check_places, files
 from bridle.data.reader import Reader
@@ -135,6 +136,7 @@ def tag(
     columns: ColumnsOption = None,
     label: LabelOption = None,
     option: FormatOptions = None,
+    map_labels: MapOption = None,
     to: Annotated[
         str | None,
         typer.Option(
@@ -258,6 +260,7 @@ def tag(
     paths = files(named) if shards else [path for name in named for path in files([name])]
     refuse_overwrite(out, model, *(rules or ()), *paths)
     tagger = load(model)
+    option = with_map(option, map_labels) if map_labels else option
     reader = make_model_reader(tagger, format, columns, label, option, "missing")
     if "-" in paths:
         announce_keyboard()
@@ -327,7 +330,7 @@ def _output_format(run: Run, to: str | None, out: str | None, options: list[str]
         raise FileError("the output cannot have this format", got=name, wanted="a format with labels")
     asked = parse_format_options(options, "--to-option") if options else {}
     if name not in _WITHOUT_OPTIONS:
-        noted = Reader.noted(tagger.notes_, "missing")
+        noted = Reader.noted(tagger.notes_)
         asked = (vars(first) if name == first.name else noted.options if name == noted.format else {}) | asked
     shape = format_named(name, asked)
     # O is never a span, whatever the scheme of the model is

@@ -28,6 +28,7 @@ from bridle.cli.options import (
     JsonOption,
     LabelOption,
     LenientOption,
+    MapOption,
     Measure,
     MeasureOption,
     ProgressOption,
@@ -37,7 +38,7 @@ from bridle.cli.options import (
     ThreadsOption,
 )
 from bridle.cli.progress import ProgressBar
-from bridle.cli.reading import file_groups, load_rules, make_reader, read_all
+from bridle.cli.reading import file_groups, load_rules, make_reader, read_all, with_map
 from bridle.cli.training_run import Comparison, Learner
 from bridle.errors import FileError, ModelError, shown
 from bridle.features import SETS
@@ -204,6 +205,7 @@ def train(
     columns: ColumnsOption = None,
     label: LabelOption = None,
     option: FormatOptions = None,
+    map: MapOption = None,
     scheme: SchemeOption = Scheme.AUTO,
     labels: Annotated[
         str | None,
@@ -395,7 +397,7 @@ def train(
     in_force = _settings_in_force(context, rare, data)
     if write_settings is not None:
         _write_settings(write_settings, in_force)
-    examples, reader = read_all(make_reader(format, columns, label, option), data, progress, "keep")
+    examples, reader = read_all(make_reader(format, columns, label, with_map(option, map)), data, progress, "keep")
     training_run.warn_missing_labels(examples)
     if search and learner is not Learner.CRF:  # they are about the search
         of_model = replace(rare, folds=None, tuning_seconds=None)

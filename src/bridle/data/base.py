@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from difflib import get_close_matches
 from inspect import cleandoc
@@ -41,6 +41,8 @@ class Format:
     ----------
     missing : str or None, default "?"
         Text of an unknown label; None if there is no such text.
+    map : mapping of str to str, optional
+        New names of labels that are read, such as ``{"PERS": "PER"}``. A segment type stands for all of its labels.
     encoding : str, default "utf-8"
         Encoding of the input; the output is always UTF-8.
     """
@@ -56,6 +58,7 @@ class Format:
     contiguous: ClassVar[bool] = False  # does a sequence reach from its first line to that of the next one?
     gap: ClassVar[str] = "\n"  # how the text of a sequence ends if another one follows
     missing: str | None = "?"
+    map: Mapping[str, str] | None = None
     encoding: str = "utf-8"
 
     def __init_subclass__(cls) -> None:
@@ -87,11 +90,12 @@ class Format:
 
     def read(self, source: Source) -> Iterator[Example]:
         """Yield the sequences of a source."""
-        return block_examples(self.blocks(source, 0, Pace(ROWS, bytes=BLOCK)), source)
+        unmapped = replace(self, map=None)  # `Examples` renames labels
+        return block_examples(unmapped.blocks(source, 0, Pace(ROWS, bytes=BLOCK)), source)
 
     def blocks(self, source: Source, start: int, pace: Pace) -> Iterator[Block]:
         """Yield blocks of sequences of a source, from a place on where an earlier block ended."""
-        return example_blocks(self.read(source), source, self.missing, start, pace)
+        return example_blocks(self.read(source), source, self, start, pace)
 
     def labelled(self, block: Block, outcomes: Outcomes, n: int, first: int = 0) -> Iterator[Example]:
         """Yield the sequences first .. n-1 of a block with their labels, as this format writes them."""
@@ -225,6 +229,11 @@ def format_named(name: str, options: dict[str, Any]) -> Format:
     if format.missing is not None and (not isinstance(format.missing, str) or not format.missing.strip()):
         wanted = "a string such as '?', or None"
         raise FileError("`missing` must be a non-empty string", got=shown(format.missing), wanted=wanted)
+    if format.map is not None and not (
+        isinstance(format.map, Mapping) and all(isinstance(x, str) and x for pair in format.map.items() for x in pair)
+    ):
+        wanted = "new names by old ones, such as {'PERS': 'PER'}"
+        raise FileError("`map` does not map labels to labels", got=shown(format.map), wanted=wanted)
     return format
 
 

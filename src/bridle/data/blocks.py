@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bridle.data import limits
-from bridle.data.examples import Example, with_missing
+from bridle.data.examples import Example, LabelOptions, as_known, known
 from bridle.data.source import BLOCK, Source, is_utf8
 from bridle.errors import BridleError, FileError
 from bridle.tagging.block import Block, Column, Ids
@@ -67,8 +67,8 @@ class Pace:
 class Builder:
     """Collects the rows of a block: arrays that kernels have filled, and sequences that were read one by one."""
 
-    def __init__(self, source: Source, missing: str | None) -> None:
-        self.source, self.missing = source, missing
+    def __init__(self, source: Source, options: LabelOptions) -> None:
+        self.source, self.options = source, options
         self._pieces: list[tuple[int, dict[str, Any]]] = []  # counts, and columns by name
         self._examples: list[Example] = []  # since the last piece
         self._errors: dict[int, BridleError] = {}
@@ -78,7 +78,7 @@ class Builder:
 
     def add(self, example: Example) -> None:
         """Add a sequence."""
-        self._examples.append(example)
+        self._examples.append(as_known(example, self.options))
         self.count += 1
 
     def fail(self, error: BridleError, name: Any = None) -> None:
@@ -157,7 +157,7 @@ class Builder:
             name: Column.of(columns) for name, columns in sorted(lists.items(), key=lambda x: x[0] != main)
         }
         if any(example.labels is not None for example in examples):
-            pieces[":gold"] = Column.of([with_missing(example, self.missing).labels for example in examples])
+            pieces[":gold"] = Column.of([example.labels for example in examples])
         if any(example.id is not None for example in examples):
             pieces[":id"] = Ids.of(example.id for example in examples)
         if any(example.given for example in examples):
@@ -186,11 +186,14 @@ def flags(array: Any) -> Any:
     return None if array.all() else array != 0
 
 
-def with_gaps(column: Column, missing: str | None) -> Column:
-    """Mark strings that stand for a missing one as missing."""
-    if missing is None or not isinstance(column.texts, Texts):
+def known_labels(column: Column, options: LabelOptions) -> Column:
+    """Rename labels, and mark those that stand for a missing one as missing."""
+    if options.map:
+        rows = (column.row(row) for row in range(len(column)))
+        return Column.of([None if row is None else [known(label, options) for label in row] for row in rows])
+    if options.missing is None or not isinstance(column.texts, Texts):
         return column
-    gaps = column.texts.equal(missing)
+    gaps = column.texts.equal(options.missing)
     if not gaps.any():
         return column
     return replace(column, whole=~gaps if column.whole is None else column.whole & ~gaps)
@@ -361,10 +364,10 @@ def text_blocks(window: Window, builder: Builder, read: Callable[[int], bool], p
 
 
 def example_blocks(
-    examples: Iterable[Example], source: Source, missing: str | None, start: int, pace: Pace
+    examples: Iterable[Example], source: Source, options: LabelOptions, start: int, pace: Pace
 ) -> Iterator[Block]:
     """Yield blocks of sequences that are read one by one; the end of a block counts sequences."""
-    items, builder = iter(examples), Builder(source, missing)
+    items, builder = iter(examples), Builder(source, options)
     for passed in range(start):
         if next(items, None) is None:
             raise source.shorter(f"{passed:,} sequences", f"at least {start:,}")

@@ -19,10 +19,10 @@ from bridle.data.blocks import (
     Pace,
     Window,
     filled,
+    known_labels,
     label_parts,
     parts_of,
     text_blocks,
-    with_gaps,
 )
 from bridle.data.examples import Example
 from bridle.data.source import Source
@@ -36,6 +36,7 @@ BLANK = " \t"
 DOCSTART = "-DOCSTART-"
 NAMES = ("id", "word", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")  # of conllu
 _FIELD = re.compile(r"[^ \t]+")
+_OTHER = re.compile(r'\s*(?:<([^\W\d][\w.:-]*)>.*</\1>|\{".*\}$)', re.MULTILINE)  # a line of `tagged` or of JSON
 _MOST = 10_000  # columns; a line with more is no token
 _PREFIX = {"auto": "# ", None: "# "}  # of comments that are written
 _MORE, _FULL, _ODD = range(3)  # why a kernel stopped
@@ -104,7 +105,7 @@ class Conll(Format):
     def looks_like(cls, head: str) -> bool:
         widths = list(_widths(head).values())
         alike = len(widths) > 1 and 1 < widths[0] < 100 and set(widths) == {widths[0]}
-        return alike and not names_columns(head)  # else `tsv`
+        return alike and not _OTHER.match(head) and not names_columns(head)  # else `tsv`
 
     @classmethod
     def surely(cls, head: str) -> bool:
@@ -227,7 +228,7 @@ class _File:
 
     def __init__(self, format: Conll, source: Source) -> None:
         self.format, self.source, self.window = format, source, Window(source, format.encoding)
-        self.builder = Builder(source, format.missing)
+        self.builder = Builder(source, format)
         self.prefix = "# " if format.comment == "auto" else "\n" if format.comment is None else format.comment
         # lines that may stand above a sequence begin with one of these
         self.odd = (self.prefix, DOCSTART) if format.docstart == "skip" else (self.prefix,)
@@ -250,7 +251,7 @@ class _File:
         if start:  # the first sequence says what the columns are
             next(text_blocks(self.window, self.builder, self._read, Pace(1)), None)
             self.comments, self.doubtful, self.behind = [], [], start
-            self.builder = Builder(self.source, self.format.missing)
+            self.builder = Builder(self.source, self.format)
             self.source.left_out.clear()
             self.window.jump(start)
         yield from text_blocks(self.window, self.builder, self._read, pace)
@@ -295,7 +296,7 @@ class _File:
             gold = values[len(self.inputs)]
             if self._needs_labels and len(self.seen) < _MOST:
                 self.seen.update(gold.texts.distinct()[0])  # type: ignore[attr-defined]
-            pieces[":gold"] = with_gaps(gold, self.format.missing)
+            pieces[":gold"] = known_labels(gold, self.format)
         if above.offsets[-1]:
             pieces[":comments"] = above
         self.builder.extend(count, pieces, self.window.places(places))

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import Any, Self, cast
+from typing import Any, Protocol, Self, cast
 
 from bridle.data.source import Source
 from bridle.errors import Argument, FileError, shown
+
+_TAGS, _OUTSIDE = frozenset("BILMESU"), "O"  # before the type of a segment, as in B-PER
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,12 +158,15 @@ class Examples(Iterator[Example]):
         Name of its format.
     missing : str, optional
         Text of a label that is not known; such labels become None.
+    map : mapping of str to str, optional
+        New names of labels.
     """
 
     items: Iterator[Example]
     source: Source
     format: str
     missing: str | None = None
+    map: Mapping[str, str] | None = None
 
     @property
     def total(self) -> int | None:
@@ -246,7 +251,7 @@ class Examples(Iterator[Example]):
 
     def __next__(self) -> Example:
         try:
-            return with_missing(next(self.items), self.missing)
+            return as_known(next(self.items), self)
         except BaseException:  # the end, or an error
             self.close()
             raise
@@ -260,8 +265,32 @@ class Examples(Iterator[Example]):
     __del__ = close
 
 
-def with_missing(example: Example, missing: str | None) -> Example:
-    """Replace labels that are the text of a missing one by None."""
-    if missing is None or example.labels is None or missing not in example.labels:
+class LabelOptions(Protocol):
+    """Options about labels that are read."""
+
+    @property
+    def missing(self) -> str | None:
+        """The text of a label that is not known."""
+
+    @property
+    def map(self) -> Mapping[str, str] | None:
+        """New names of labels."""
+
+
+def as_known(example: Example, options: LabelOptions) -> Example:
+    """Rename labels, and replace the text of a missing one by None."""
+    labels = example.labels
+    if labels is None or (not options.map and (options.missing is None or options.missing not in labels)):
         return example
-    return replace(example, labels=[None if label == missing else label for label in example.labels])
+    return replace(example, labels=[known(label, options) for label in labels])
+
+
+def known(label: str | None, options: LabelOptions) -> str | None:
+    """Return the new name of a label; None if it is missing."""
+    if label is not None and options.map:
+        tag, dash, kind = label.partition("-")
+        if label in options.map:
+            label = options.map[label]
+        elif dash and tag in _TAGS and kind in options.map:
+            label = options.map[kind] if options.map[kind] == _OUTSIDE else f"{tag}-{options.map[kind]}"
+    return None if label == options.missing else label

@@ -41,7 +41,8 @@ def read(path: Place, format: str | None = None, **options: Any) -> Examples:
         One of `formats`; None detects it by the suffix or the first lines.
     **options
         Options of the format, such as `columns` and `label` of ``"conll"``. Text formats have `encoding`. All have
-        `missing`, the text of an unknown label (``"?"``): such labels are None.
+        `missing`, the text of an unknown label (``"?"``): such labels are None; and `map`, new names of labels, such as
+        ``{"PERS": "PER"}``.
 
     Returns
     -------
@@ -72,7 +73,7 @@ def read(path: Place, format: str | None = None, **options: Any) -> Examples:
     source = Folder(path) if saved else Source(path)
     try:
         chosen = format_named(format or _guessed(source), options)
-        return Examples(chosen.read(source), source, chosen.name, chosen.missing)
+        return Examples(chosen.read(source), source, chosen.name, chosen.missing, chosen.map)
     except BaseException:
         source.close()
         raise
@@ -114,7 +115,7 @@ def read_chosen(
     usual: the format to prefer if a file could have several.
     """
     source, chosen = opened_chosen(path, choose, usual)
-    return Examples(chosen.read(source), source, chosen.name, chosen.missing)
+    return Examples(chosen.read(source), source, chosen.name, chosen.missing, chosen.map)
 
 
 @dataclass(frozen=True)

@@ -18,11 +18,11 @@ from bridle.data.blocks import (
     Pace,
     Window,
     flags,
+    known_labels,
     label_parts,
     output_name,
     parts_of,
     text_blocks,
-    with_gaps,
 )
 from bridle.data.examples import Example
 from bridle.data.limits import MOST_KEYS
@@ -81,6 +81,8 @@ class Keyed(Format):
                 cause="Pass {argument} if they have another name.",
                 argument=Argument("tokens"),
             )
+        if record[self.tokens] is None:
+            raise FeatureError(f"{self.tokens!r} is null", wanted="a list of tokens, which may be empty")
         words = _strings(record[self.tokens])
         if words is not None and None in words:
             raise null_token(self.tokens)
@@ -211,7 +213,7 @@ class _Blocks:
     one. The end of a block is counted in bytes of the decompressed file."""
 
     def __init__(self, format: JsonLines, source: Source) -> None:
-        self.format, self.builder = format, Builder(source, format.missing)
+        self.format, self.builder = format, Builder(source, format)
         self.window = Window(source, format.encoding)
         self.kernel = JsonReader()
         self.roles: dict[str, int] = {}  # of the keys that the kernel knows, in their order
@@ -288,7 +290,7 @@ class _Blocks:
             elif role == _GIVEN:
                 pieces[":given"] = JsonObjects(_one_each(rows, texts, known))
             elif role == _LABELS:
-                pieces[":gold"] = with_gaps(Column(texts, rows, flags(known), flags(whole)), self.format.missing)
+                pieces[":gold"] = known_labels(Column(texts, rows, flags(known), flags(whole)), self.format)
             else:
                 pieces["word" if role == _TOKENS else key] = Column(texts, rows, flags(known))
         self.builder.extend(count, pieces, self.window.places(places))

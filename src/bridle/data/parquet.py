@@ -17,7 +17,7 @@ import numpy as np
 
 from bridle.atomic import replacing
 from bridle.data.base import check_names
-from bridle.data.blocks import ABSENT, ROWS, Pace, output_name, with_gaps
+from bridle.data.blocks import ABSENT, ROWS, Pace, known_labels, output_name
 from bridle.data.examples import Example
 from bridle.data.huggingface import TAGS, Folder, class_names, described, named
 from bridle.data.jsonl import BROKEN_RULES, Keyed
@@ -306,7 +306,7 @@ class Parquet(Keyed):
             elif name == self.tokens or (name in BROKEN_RULES and wanted is None):
                 continue
             elif name == label:
-                gold = with_gaps(texts_of(array, name, {}, is_valid=True), self.missing)
+                gold = known_labels(texts_of(array, name, {}, is_valid=True), self)
             elif name == "id":
                 ids = ids_of(array, name, is_valid=True)
             elif name == "given":

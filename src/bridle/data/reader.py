@@ -13,6 +13,7 @@ from bridle.data.examples import Example, Examples
 from bridle.data.files import Guess, opened, opened_chosen, read, read_chosen
 from bridle.data.source import Source
 from bridle.data.standoff import Standoff
+from bridle.data.tokenizer import tokens_noted
 from bridle.errors import FileError, ModelFileError, shown
 from bridle.tagging.labelling import ModelColumns
 
@@ -86,6 +87,20 @@ class Reader:
         return Reader(self.format, {**self.options, "tokens": other.tokens})
 
 
+def options_of(model: Tagger, format: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options with which another format gives the labels and tokens of a model.
+
+    A text with spans is split as the training data was, and its labels get the scheme of the model. options: those of
+    the training data.
+    """
+    known = {"map": options["map"]} if options.get("map") else {}
+    if not issubclass(format_kind(format), Standoff):
+        return known
+    vocabulary = getattr(model.features_, "vocabulary", None)
+    tokens = None if vocabulary is None else tokens_noted(model.notes_, vocabulary)
+    return {**known, "scheme": model.labels_.scheme or "IO", **({} if tokens is None else {"tokens": tokens})}
+
+
 @dataclass(frozen=True, kw_only=True)
 class ModelReader(Reader):
     """Reads data for a model: in the format of its training data, unless a file clearly has another one.
@@ -128,7 +143,8 @@ class ModelReader(Reader):
         reader: Reader = self
         if guess.format not in (None, self.format) and (self.format is None or self._is_other(guess)):
             cut = Reader(guess.format).with_tokens_of(Reader(self.format, self.options)).options
-            reader = Reader(guess.format, {**cut, **self.asked.options})
+            known = options_of(self.model, str(guess.format), self.options)
+            reader = Reader(guess.format, {**cut, **known, **self.asked.options})
             reader = reader.unlabelled() if self.labels == "missing" else reader
             how = reader.tokens
             if how is not None and self.tokens is None and "tokens" not in self.asked.options and how not in self.cuts:

@@ -133,7 +133,7 @@ def _parse(service: Service, request: DataRequest, key: str) -> Data:
     name, options = _choose_format(service, request, source)
     try:
         format_ = format_named(name, options)
-        items = Examples(format_.read(source), source, name, format_.missing)
+        items = Examples(format_.read(source), source, name, format_.missing, format_.map)
         examples = [_with_columns(service, example) for example in items.take(service.limits.sequences + 1, 1 << 62)]
     except BridleError:
         raise
