@@ -154,40 +154,56 @@ Factors factors_of(const SumGraph& g, const Sequence& s, const SumRequest& reque
     return f;
 }
 
-// The row of a position with all masks, by places; `above`: its largest score relative to that of the scores as they came, which
-// is added to offset.
-double read_row(const SumGraph& g, const Sequence& s, const SumRequest& request, int t, double* row, double* out,
-                size_t step, double& offset) {
-    s.row(t, row);
+template <class T>
+double largest(const T* x, int m) {  // eight at a time: one after the other would wait for each
+    T top[8];
+    std::fill_n(top, 8, x[0]);
+    int k = 0;
+    for (; k + 8 <= m; k += 8)
+        for (int l = 0; l < 8; ++l) top[l] = x[k + l] > top[l] ? x[k + l] : top[l];
+    for (; k < m; ++k) top[0] = x[k] > top[0] ? x[k] : top[0];
+    return double(*std::max_element(top, top + 8));
+}
+
+// The largest score of a position as it came, without masks; 0: all are impossible.
+double raw_top(const Sequence& s, int t) {
     const Problem& p = *s.problem;
-    bool masked = p.allowed != nullptr || (t == 0 && !s.head->start.empty()) || (t == s.n - 1 && !s.head->end.empty());
+    const int64_t at = (s.first + t) * s.m;
+    const double top = p.unary32 ? largest(p.unary32 + at, s.m) : largest(p.unary64 + at, s.m);
+    return top > -kInf ? top : 0.0;
+}
+
+// Writes the row of a position by places, `step` numbers apart. Does it differ from the scores as they came?
+bool read_row(const SumGraph& g, const Sequence& s, const SumRequest& request, int t, double* row, double* out,
+              size_t step) {
+    const Problem& p = *s.problem;
+    bool differs =
+        p.allowed || (t == 0 && !s.head->start.empty()) || (t == s.n - 1 && !s.head->end.empty()) || request.allowed;
+    if (!differs && p.unary32) {
+        const float* u = p.unary32 + (s.first + t) * s.m;
+        for (int k = 0; k < s.m; ++k) out[k * step] = u[g.label[k]];
+        return false;
+    }
+    s.row(t, row);
     if (request.allowed) {
         const uint64_t* bits = request.allowed + (s.begin + t) * ((s.m + 63) / 64);
         for (int y = 0; y < s.m; ++y)
-            if (!(bits[y / 64] >> (y % 64) & 1)) row[y] = -kInf, masked = true;
+            if (!(bits[y / 64] >> (y % 64) & 1)) row[y] = -kInf;
     }
-    double top = -kInf;
-    for (int k = 0; k < s.m; ++k) {
-        const double x = row[g.label[k]];
-        out[k * step] = x;
-        top = std::max(top, x);
-    }
-    double plain = top;
-    if (masked) {
-        const int64_t at = (s.first + t) * s.m;
-        plain = p.unary32 ? double(*std::max_element(p.unary32 + at, p.unary32 + at + s.m))
-                          : *std::max_element(p.unary64 + at, p.unary64 + at + s.m);
-    }
-    if (plain == -kInf) plain = 0;
-    offset += plain;
-    return top > -kInf ? top - plain : 0.0;
+    for (int k = 0; k < s.m; ++k) out[k * step] = row[g.label[k]];
+    return differs;
 }
+
+// Memory that one chain after the other works in.
+struct Room {
+    std::vector<double> a, u;
+};
 
 class Chain {
   public:
     // lanes: the longest first, no more than the kernels have; tied: are there positions whose type must not change?
     Chain(const SumGraph& graph, Factors& factors, std::span<const Lane> lanes, bool tied, const SumRequest& request,
-          const SumOutputs& out, Control& control)
+          const SumOutputs& out, Room& room, Control& control)
         : g_(graph),
           f_(factors),
           k_(factors.logs ? kLogLanes : kernels().in_lanes),
@@ -198,6 +214,8 @@ class Chain {
           request_(request),
           out_(out),
           control_(control),
+          a_(room.a),
+          u_(room.u),
           L_(k_.lanes),
           m_(graph.m),
           V_(graph.V),
@@ -252,12 +270,14 @@ class Chain {
         block_ = fixed + n_ * row <= most || wants_rows() ? n_ : square;
         const size_t blocks = (n_ + block_ - 1) / block_;
         if (fixed + (block_ + (blocks > 1 ? blocks : 0)) * row > most) return false;
-        lay_out(a_, size_t(block_) * V_ * L_, 0.0, control_);
-        lay_out(u_, size_t(block_) * m_ * L_, 0.0, control_);
+        const auto reserve = [&](std::vector<double>& rows, size_t count) {  // what is in them does not matter
+            if (rows.size() < count) lay_out(rows, count, 0.0, control_);
+        };
+        reserve(a_, size_t(block_) * V_ * L_), reserve(u_, size_t(block_) * m_ * L_);
         if (blocks > 1) lay_out(kept_, blocks * V_ * L_, 0.0, control_);
         totals_.assign(size_t(n_) * L_, one());
-        ends_.assign(L_, one()), log_z_.assign(L_, 0.0), offset_.assign(L_, 0.0), scale_.assign(L_, 1.0);
-        above_.assign(L_, 0.0), above_sum_.assign(L_, 0.0), error_.assign(L_, 0.0), row_.resize(m_), top_.resize(L_);
+        ends_.assign(L_, one()), log_z_.assign(L_, 0.0), offset_.assign(L_, 0.0);
+        differs_.assign(L_, 0), above_sum_.assign(L_, 0.0), error_.assign(L_, 0.0), row_.resize(m_), top_.resize(L_);
         return true;
     }
 
@@ -294,12 +314,13 @@ class Chain {
     void read(int t, bool first) {
         double* const here = u(t);
         std::fill_n(here, size_t(m_) * L_, -kInf);
-        for (size_t l = 0; l < lanes_.size() && t < n(l); ++l) {
-            double offset = 0;
-            above_[l] = read_row(g_, *lanes_[l].sequence, request_, t, row_.data(), here + l, L_, offset);
-            if (first) offset_[l] += offset, log_z_[l] += above_[l], above_sum_[l] += above_[l];
-        }
+        for (size_t l = 0; l < lanes_.size() && t < n(l); ++l)
+            differs_[l] = read_row(g_, *lanes_[l].sequence, request_, t, row_.data(), here + l, L_);
         k_.lift(here, m_, top_.data());
+        for (size_t l = 0; first && l < lanes_.size() && t < n(l); ++l) {
+            const double plain = differs_[l] ? raw_top(*lanes_[l].sequence, t) : top_[l];
+            offset_[l] += plain, log_z_[l] += top_[l] - plain, above_sum_[l] += top_[l] - plain;
+        }
         for (size_t l = 0; first && l < lanes_.size(); ++l) {
             const bool ends = t == n(l) - 1 || t == 0;
             if (ends) error_[l] += kUlps * end_size(l, t);
@@ -449,7 +470,13 @@ class Chain {
         for (size_t l = 0; l < lanes_.size() && t < n(l); ++l) {
             if (out_.marginals && !doubtful_[l]) {
                 const size_t row = size_t(lanes_[l].sequence->first + t) * m_;
-                for (int j = 0; j < m_; ++j) out_.marginals.put(row + g_.label[j], value(p_[j * L_ + l]));
+                const double* const p = &p_[l];
+                if (logs_)
+                    for (int j = 0; j < m_; ++j) out_.marginals.put(row + g_.label[j], std::exp(p[j * L_]));
+                else if (float* const to = out_.marginals.f32)
+                    for (int j = 0; j < m_; ++j) to[row + g_.label[j]] = float(p[j * L_]);
+                else
+                    for (int j = 0; j < m_; ++j) out_.marginals.f64[row + g_.label[j]] = p[j * L_];
             }
             if (wants_counts() && t == 0) charge_ends(l, 0, false);
             if (wants_counts() && t == n(l) - 1) charge_ends(l, t, true);
@@ -554,9 +581,8 @@ class Chain {
     // Entropy: log Z less the expected score.
     void take_scores(int t) {
         for (size_t l = 0; l < lanes_.size() && t < n(l); ++l) {
-            double offset = 0;
             scores_.resize(m_);
-            read_row(g_, *lanes_[l].sequence, request_, t, row_.data(), scores_.data(), 1, offset);
+            read_row(g_, *lanes_[l].sequence, request_, t, row_.data(), scores_.data(), 1);
             const double top = *std::max_element(scores_.begin(), scores_.end());
             for (int j = 0; j < m_; ++j)
                 if (const double p = value(p_[j * L_ + l]); p > 0) entropy_[l] -= p * (scores_[j] - top);
@@ -716,17 +742,19 @@ class Chain {
     const SumRequest& request_;
     const SumOutputs& out_;
     Control& control_;
+    std::vector<double>&a_, &u_;  // (block, V, L), (block, m, L)
     const size_t L_;
     const int m_, V_, n_;
     int block_ = 0, low_ = 0, done_ = 0, step_ = -1;
-    std::vector<double> a_, u_, kept_;  // (block, V, L), (block, m, L), (blocks, V, L)
-    std::vector<double> totals_;        // (n, L)
-    std::vector<double> ends_, log_z_, offset_, above_, error_, row_, top_, scale_;
+    std::vector<double> kept_;    // (blocks, V, L)
+    std::vector<double> totals_;  // (n, L)
+    std::vector<double> ends_, log_z_, offset_, error_, row_, top_;
     std::vector<double> w_, b_, p_, most_, whole_;  // (V, L), (V, L), (m, L), (L), (L)
     std::vector<double> y_;                         // (chunk, Q, m, L)
     std::vector<double> sum_[2], edges_, charged_, flows_, entropy_, above_sum_, scores_, rows_, masks_;
     std::vector<Part> parts_;
     std::vector<Segments> segments_;
+    std::vector<uint8_t> differs_;  // (L) rows with masks, start or end scores
     int chunk_ = 1, held_ = 0, held_part_ = 0, held_table_ = 0, held_first_ = 0;
 };
 
@@ -860,6 +888,7 @@ void sum_up(const Problem& problem, std::span<const int64_t> numbers, const SumR
         }
         const auto width = here.lanes[0].sequence->head->per_step ? size_t{1} : size_t(kernels().in_lanes.lanes);
         Factors factors;
+        Room room;
         for (size_t low = 0; low < count; low += width) {
             if (low > 0) control.begin(), control.armed = true;
             const std::span lanes(here.lanes.data() + low, std::min(width, count - low));
@@ -870,13 +899,13 @@ void sum_up(const Problem& problem, std::span<const int64_t> numbers, const SumR
             control.completes([&] {
                 if (low == 0) factors = factors_of(*graph, *lanes[0].sequence, request, false, here.tied);
                 std::vector<uint8_t> doubtful, none;
-                if (graph->V > 0 && Chain(*graph, factors, lanes, here.tied, request, out, control).run(doubtful))
+                if (graph->V > 0 && Chain(*graph, factors, lanes, here.tied, request, out, room, control).run(doubtful))
                     return;
                 Factors logs = factors_of(*graph, *lanes[0].sequence, request, true, here.tied);
                 for (size_t l = 0; l < lanes.size(); ++l) {
                     if (graph->V == 0) out.log_z[lanes[l].x] = -kInf;
                     else if (doubtful[l])
-                        Chain(*graph, logs, lanes.subspan(l, 1), here.tied, request, out, control).run(none);
+                        Chain(*graph, logs, lanes.subspan(l, 1), here.tied, request, out, room, control).run(none);
                 }
             });
         }
@@ -889,7 +918,6 @@ void score_paths(const Problem& problem, std::span<const int64_t> numbers, const
     const size_t R = problem.rules.size(), B = numbers.size();
     std::fill_n(score, B, kNaN);
     if (counts) std::fill_n(counts, B * R, 0.0);
-    std::vector<double> row(size_t(problem.m)), places(row.size());
     for (const Class& here : classes_of(sequences, request)) {
         const Armed armed(control);
         control.begin();
@@ -921,9 +949,10 @@ void score_paths(const Problem& problem, std::span<const int64_t> numbers, const
                     control.check();
                     const int kind = lane.kind.empty() ? 0 : lane.kind[t], j = g.place[ids[s.begin + t]];
                     const LaneTarget to = t ? g.kinds[kind].steps[size_t(g.node_row[v]) * g.m + j] : g.start[kind][j];
-                    double offset = 0;
-                    read_row(g, s, request, t, row.data(), places.data(), 1, offset);
-                    sum += places[j] - offset;
+                    const int y = g.label[j];
+                    const uint64_t* bits = problem.allowed ? problem.allowed + (s.begin + t) * problem.words : nullptr;
+                    const bool open = !bits || (bits[y / 64] >> (y % 64) & 1);
+                    sum += open ? s.unary(t, y) - raw_top(s, t) : -kInf;
                     if (t > 0) {
                         const bool tie = s.tied && s.tied[t];
                         if (s.head->per_step)

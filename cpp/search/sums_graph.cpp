@@ -359,9 +359,6 @@ class Builder {
             kind.forward.insert(kind.forward.end(), steps + p, steps + p + count);
             kind.ahead.push_back({first, uint32_t(count), begin, uint32_t(kind.ahead_terms.size())});
         });
-        const auto in_row = [&](int p, int v) {
-            return v + 1 < high && g.node_place[v + 1] == g.node_place[v] + 1 && p;
-        };
         // Nodes whose places follow each other.
         for (int v = low; v < high;) {
             int end = v + 1;

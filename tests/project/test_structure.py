@@ -67,6 +67,7 @@ ARROW = [
     ["learn"],
     ["demo"],
     ["__init__"],
+    ["torch"],
     ["integrations"],
     ["serve"],
     ["cli"],
@@ -92,13 +93,13 @@ ONLY = {
     },
     "features": {"_native", "arrays", "errors", "frames", "labels", "phrases", "recent", "texts"},
 }
-# Modules; what needs packages of others is imported by tests/integrations.
+# Modules; what needs packages of others is imported by tests/heavy.
 NAMES = [
     "bridle",
     *(
         node.name
         for node in pkgutil.walk_packages(bridle.__path__, "bridle.")
-        if not node.name.startswith("bridle.integrations.")
+        if not node.name.startswith(("bridle.integrations.", "bridle.torch"))
     ),
 ]
 LARGEST = 600  # lines
