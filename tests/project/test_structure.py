@@ -371,7 +371,7 @@ PACKAGES = {path.parent.name for path in SOURCE.glob("*/__init__.py")}
 # kernels: of _native; project: of documentation, benchmarks and tools; experiments: of the recipes beside src;
 # heavy: beside other packages; corpus: files
 OTHERS = {"kernels", "project", "experiments", "heavy", "corpus"}
-UNDER = {"demo": "project"}  # packages whose tests stand in another folder
+UNDER = {"demo": "project", "torch": "heavy"}  # packages whose tests stand in another folder
 
 
 def test_folders_of_tests_mirror_the_packages() -> None:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 LARGEST_ERROR = 1e-5  # of the log of a probability
 LEAST_LOG = -745.0  # of a probability: exp of less is 0
-SEQUENCES = 64  # that a thread sums up at a time, at least
+SEQUENCES = 16  # that a thread sums up at a time, at least
 Floats = npt.NDArray[np.float64]
 Tokens = npt.NDArray[np.int32]
 SoftSums = Literal["ignore", "factor"]  # soft rules are left out, or factors exp(-penalty)

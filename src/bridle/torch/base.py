@@ -23,7 +23,7 @@ from bridle.rules.loading import as_rules
 from bridle.torch.sums import Given, Scores, split, to_host
 
 _STATE = "bridle.torch.ConstrainedCRF 1"
-_LEAST = 1e-9  # of a penalty
+_LEAST = 1e-3  # of a penalty that is to be learned: below, its gradient vanishes
 
 
 class RuledLayer(nn.Module):
