@@ -75,7 +75,7 @@ def test_the_list_of_commands_says_what_their_help_says() -> None:
     assert output == {name: what for name, (_, what) in base.COMMANDS.items()}
 
 
-OTHERWISE = {("info", "label")}  # a label of a model, not the column of labels in data
+OTHERWISE = {("info", "label"), ("train", "labels")}  # a label of a model, and labels that data may lack
 
 
 def test_one_option_has_one_name_and_the_same_words() -> None:

@@ -90,7 +90,9 @@ def test_scores_are_those_of_the_model_alone(client: Client) -> None:
     decoder = service.tagger.decoder()
     for text, labels, item in zip(texts, ruled, predictions, strict=True):
         tokens, _ = service.split(text)
-        segments = [Segment(span.start_token, span.end_token, span.label) for span in to_spans(labels, service.labels)]
+        segments = [
+            Segment(span.start_token, span.end_token, span.label) for span in to_spans(labels, service.span_labels)
+        ]
         own = segment_probabilities(decoder, service.tagger.lattice(tokens), labels, segments)
         assert [region["score"] for region in item["result"]] == pytest.approx(own, abs=1e-6)
         assert item["score"] == pytest.approx(item["probability"] - item["changed_by_rules"])

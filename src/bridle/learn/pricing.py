@@ -411,7 +411,7 @@ class Pricing:
 def best_multiple(quality: Callable[[float], Floats]) -> tuple[float, dict[float, float]]:
     """Find the multiple of all prices with the best quality, and the mean qualities of all that were tried.
 
-    It is 1 unless the best one is better on significantly more sequences than 1 is: `quality` returns a figure for each.
+    It is 1 unless the best one is better on significantly more sequences. `quality` returns a figure for each sequence.
     """
     scores = {multiple: quality(multiple) for multiple in MULTIPLES}
     while True:

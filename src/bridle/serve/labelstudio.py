@@ -13,9 +13,10 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from html import unescape
+from itertools import zip_longest
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -109,7 +110,7 @@ def predict(service: Service, request: PredictRequest) -> PredictAnswer:
     for b, (labels, (tokens, offsets)) in enumerate(zip(ruled.decodings.labels, pairs, strict=True)):
         check_stopped()
         spans = to_spans(labels, service.span_labels, offsets, texts[b])
-        own, both = plain.segment_probabilities[b], ruled.segment_probabilities[b]
+        own, both = plain.segment_probabilities[b] or (), ruled.segment_probabilities[b] or ()
         changed = np.not_equal(labels, plain.decodings.labels[b] if labels else labels)
         doubts: list[float] = []
         if changed.any():  # the model's own probability of labels that are not its best ones
@@ -119,10 +120,9 @@ def predict(service: Service, request: PredictRequest) -> PredictAnswer:
             chances = without_rules.marginals(lattice)[np.arange(len(labels)), service.labels.ids(labels)]
             doubts = chances[changed].round(6).tolist()
         regions = [
-            _region(k, span, tags, own and own[j], both and both[j], changed)
-            for k, (j, span) in enumerate(
-                (j, span) for j, span in enumerate(spans) if not tags.labels or span.label in tags.labels
-            )
+            _region(f"span{k}", span, tags, p, p_ruled, changed)
+            for k, (span, p, p_ruled) in enumerate(zip_longest(spans, own, both))
+            if not tags.labels or span.label in tags.labels
         ]
         doubts += [region["score"] for region in regions if "score" in region]
         lowest = min(doubts, default=None)
@@ -147,7 +147,7 @@ def _text(task: dict[str, Any], key: str) -> str | None:
 
 
 def _region(
-    k: int, span: Span, tags: Tags, own: float | None, both: float | None, changed: npt.NDArray[np.bool_]
+    name: str, span: Span, tags: Tags, own: float | None, both: float | None, changed: npt.NDArray[np.bool_]
 ) -> dict[str, Any]:
     """Return a segment with its probability, without rules and with them."""
     figures: dict[str, Any] = {}
@@ -156,7 +156,7 @@ def _region(
         by_rules = bool(changed[span.start_token : span.end_token].any())
         figures = {"score": round(own, 6), "meta": {"probability_with_rules": ruled, "changed_by_rules": by_rules}}
     return {
-        "id": f"span{k}",
+        "id": name,
         "from_name": tags.from_name,
         "to_name": tags.to_name,
         "type": "labels",
