@@ -135,7 +135,8 @@ def sequences_of(X: Any) -> Sequence[Any]:
     if isinstance(X, (list, tuple, Packed)):
         return X
     sequences: Sequence[Any] = frames.rows(X)
-    if isinstance(sequences, (str, bytes, Mapping)) or not hasattr(sequences, "__getitem__"):
+    is_list = hasattr(sequences, "__getitem__") and hasattr(sequences, "__len__")
+    if isinstance(sequences, (str, bytes, Mapping)) or not is_list:
         cause = "One sequence? Pass [sequence]."
         if hasattr(X, "collect") or isinstance(X, (Iterator, Set)):
             cause = f"Collect it first: {'X.collect()' if hasattr(X, 'collect') else 'list(X)'}."
