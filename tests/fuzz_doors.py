@@ -151,7 +151,7 @@ def _models(folder: Path) -> Iterable[Path]:
 
 def _tag(path: str) -> None:
     model = bridle.load(path)
-    x = COLUMNS[0] if getattr(model, "features", None) else [["a"], ["b"]]
+    x = COLUMNS[0] if getattr(model, "features", "auto") != "auto" else [["a"], ["b"]]
     model.predict([x])
     model.predict([x], ["at most 1 token of A"], on_infeasible="skip")
 

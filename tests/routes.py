@@ -915,11 +915,13 @@ def eval_command(setting: Setting, rows: Sequence[Row]) -> list[Result]:
     """`bridle eval --model`: all gold labels are wrong, so that it shows all predicted ones."""
     path = setting.folder / "gold.jsonl"
     records = [{**setting.case.record(row), "labels": ["I-WRONG"] * len(row.tokens or ())} for row in rows]
+    known = next(name for name in setting.model.labels_ if name != "O")  # gold without any known label is an error
+    records.append({**setting.case.record(rows[0]), "labels": [known] * len(rows[0].tokens or ())})
     path.write_text("".join(json.dumps(record) + "\n" for record in records))
     rules = ["--rules", setting.rules] if setting.case.rules else []
-    words = ["eval", path, "--model", setting.file, *rules, "--wrong", len(rows), "--json"]
+    words = ["eval", path, "--model", setting.file, *rules, "--wrong", len(records), "--json"]
     document = json.loads(call(*words).stdout)["wrong"]
-    return [Result(item["predicted"]) for item in document]
+    return [Result(item["predicted"]) for item in document[: len(rows)]]
 
 
 def explain_command(setting: Setting, rows: Sequence[Row]) -> list[Result]:

@@ -52,7 +52,7 @@ class Table {
     }
     const TableView& view() const { return view_; }
     size_t bytes() const { return 2 * room_ * sizeof(double); }  // about
-    int64_t serial() const { return serial_; }  // another one whenever it is made again
+    int64_t serial() const { return serial_; }                   // another one whenever it is made again
 
   private:
     enum class From : uint8_t {

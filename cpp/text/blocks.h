@@ -100,8 +100,8 @@ class ConllReader {
   private:
     enum class Line { kToken, kComment, kSkipped, kOdd };
     Line above(std::string_view line) const;
-    bool is_between(std::string_view line) const;  // is a line after a token a comment, which ends the sequence?  // a line that begins a sequence
-    bool token(std::string_view line);        // adds its values; false: it is unusual
+    bool is_between(std::string_view line) const;  // does a comment after a token end the sequence?
+    bool token(std::string_view line);             // adds its values; false: it is unusual
     int count(std::string_view line) const;
 
     ConllLayout layout_;
