@@ -102,6 +102,7 @@ std::vector<int32_t> classes_of(const std::vector<BoundAutomaton>& automata, int
     std::vector<int32_t> out(m);
     for (int y = 0; y < m; ++y) {
         std::vector<uint16_t> all;
+        all.reserve(automata.size());
         for (const BoundAutomaton& p : automata) all.push_back(p.automaton->class_of[y]);
         const auto [entry, fresh] = known.try_emplace(std::move(all), int32_t(member.size()));
         if (fresh) member.push_back(y);
@@ -145,7 +146,8 @@ class Builder {
         return steps_[(q * K_ + kind) * member_.size() + class_of_[y]];
     }
     void breathe(size_t steps) {
-        if ((work_ += steps) < kBreath) return;
+        work_ += steps;
+        if (work_ < kBreath) return;
         work_ = 0;
         control_.check();
     }
