@@ -20,7 +20,7 @@ import pytest
 
 import bridle
 from bridle import CRF, atomic
-from bridle.atomic import Replacement, claimed, replacing, write_text
+from bridle.atomic import Replacement, append, claimed, replacing, write_text
 from bridle.data import Example, Lines, write
 from bridle.data.scores import save_scores
 from bridle.errors import FileError, ModelFileError
@@ -55,7 +55,7 @@ def names(folder: Path) -> list[str]:
 
 
 WRITES = re.compile(
-    r"write_(text|bytes)\(|savefig\((path|place)\b|open\([^)]*[\"'][wax]b?\+?[\"']|os\.(replace|rename)\("
+    r"write_(text|bytes)\(|savefig\((path|place)\b|open\([^)]*[\"'][wax][bt+]*[\"']|os\.(replace|rename)\("
 )
 # into folders of their own that nobody else knows; what is left of standard output; this module
 EXEMPT = {"models/estimator.py", "cli/base.py", "atomic.py"}
@@ -117,9 +117,13 @@ def test_a_file_that_may_grow_no_more(tmp_path: Path) -> None:
         examples = [Example({"word": [f"w{k}"] * 90}, ["O"] * 90) for k in range(99)]
         with pytest.raises(FileError, match="disk is full"):
             write(tmp_path / "c.conll", examples)
+        append(tmp_path / "d", b"one\n")
+        with pytest.raises(FileError, match="disk is full"):
+            append(tmp_path / "d", b"x" * 20_000)
+        append(tmp_path / "d", b"two\n")
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
-    assert names(tmp_path) in ([], ["c.conll.part"])
+    assert names(tmp_path) in (["d"], ["c.conll.part", "d"]) and (tmp_path / "d").read_bytes() == b"one\ntwo\n"
 
 
 def test_devices_and_pipes_are_written_as_they_are(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

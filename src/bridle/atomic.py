@@ -133,17 +133,7 @@ class Replacement:
 
     def failed(self, error: Exception) -> FileError:
         """Return the error to raise."""
-        if isinstance(error, OSError) and error.errno != errno.ELOOP:
-            full = error.errno in FULL
-            return self.error(
-                "cannot write this file",
-                got=error.strerror or error,
-                wanted="a file name in a writable folder on a disk with space",
-                where=str(self.path),
-                cause="The disk is full." if full else "Does the folder exist, and do you have write permission?",
-            )
-        got = f"{self.path!r} ({error})"
-        return self.error("not a valid file name", got=got, wanted="the name of a file", cause="A wrong name?")
+        return _failure(self.path, error, self.error)
 
     def _refused(self, writer: int) -> FileError:
         return self.error(
@@ -188,6 +178,23 @@ def write_text(path: str | os.PathLike[str], text: str) -> None:
         file.write(text.encode())
 
 
+def append(path: str | os.PathLike[str], data: bytes) -> None:
+    """Add to the end of a file: all or nothing, and on the disk on return. The callers take turns."""
+    try:
+        with _opened(Path(path), os.O_WRONLY | os.O_APPEND | os.O_CREAT) as raw:
+            size = os.fstat(raw.fileno()).st_size
+            try:
+                rest = memoryview(data)
+                while rest:
+                    rest = rest[raw.write(rest) :]
+                os.fsync(raw.fileno())
+            except BaseException:  # Ctrl-C too
+                raw.truncate(size)
+                raise
+    except OSError as failed:
+        raise _failure(path, failed, FileError) from None
+
+
 @contextmanager
 def claimed(*paths: str | os.PathLike[str] | None) -> Iterator[None]:
     """Hold the places of files that are written later, so that a second run is refused before its work, not after.
@@ -203,6 +210,20 @@ def claimed(*paths: str | os.PathLike[str] | None) -> Iterator[None]:
                     _claims.add(replacement.part)
                     stack.callback(_claims.discard, replacement.part)
         yield
+
+
+def _failure(path: str | os.PathLike[str], error: Exception, kind: type[FileError]) -> FileError:
+    if isinstance(error, OSError) and error.errno != errno.ELOOP:
+        full = error.errno in FULL
+        return kind(
+            "cannot write this file",
+            got=error.strerror or error,
+            wanted="a file name in a writable folder on a disk with space",
+            where=str(path),
+            cause="The disk is full." if full else "Does the folder exist, and do you have write permission?",
+        )
+    got = f"{path!r} ({error})"
+    return kind("not a valid file name", got=got, wanted="the name of a file", cause="A wrong name?")
 
 
 # ---- names ----------------------------------------------------------------------------------------------------------

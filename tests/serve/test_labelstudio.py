@@ -125,8 +125,20 @@ def test_annotations_are_stored_for_training(tmp_path: Path) -> None:
     assert [(example.id, (example.labels or [])[0]) for example in examples] == [(1, "VENUE"), (2, "DATE")]
     (tmp_path / "other.jsonl").write_text("[1]\n")
     for bad in (tmp_path / "other.jsonl", tmp_path, tmp_path / "nowhere" / "x"):
-        with pytest.raises(FileError, match=r"cannot write corrections|not a file of corrections"):
+        with pytest.raises(FileError, match=r"cannot write this file|not a file of corrections"):
             Corrections(bad)
+
+
+def test_what_cannot_be_stored_is_not_acknowledged(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    path = tmp_path / "folder" / "corrections.jsonl"
+    own = Client(service_of(), corrections=Corrections(path))
+    own.ok("/webhook", event_of(1, "AUTHOR"))
+    path.unlink()
+    path.parent.rmdir()
+    for task in (1, 2):
+        own.error("/webhook", event_of(task, "TITLE"), 500, "internal")
+    own.app.state.close()
 
 
 def test_events_are_acknowledged(client: Client) -> None:

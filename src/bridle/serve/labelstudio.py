@@ -11,7 +11,6 @@ names of the tags come from the labelling configuration. Tasks must contain thei
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -24,7 +23,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bridle.atomic import replacing
+from bridle.atomic import append, replacing
 from bridle.deadline import check_stopped
 from bridle.decoding.marginals import segment_probabilities
 from bridle.errors import FileError, shown
@@ -177,12 +176,11 @@ class Corrections:
     def __init__(self, path: Path) -> None:
         self.path, self._lock, self._keys = path, Lock(), dict[str, None]()
         try:
-            with path.open("a+b") as file:  # raises at once if it cannot be written
-                file.seek(0)
-                lines = file.read().splitlines()
+            append(path, b"")  # raises at once if it cannot be written
+            lines = path.read_bytes().splitlines()
             self._keys = dict.fromkeys(_key_of(json.loads(line)) for line in lines if line.strip())
         except OSError as error:
-            raise FileError("cannot write corrections", got=str(error.strerror), where=str(path)) from None
+            raise FileError("cannot read corrections", got=str(error.strerror), where=str(path)) from None
         except (ValueError, AttributeError):
             wanted = "a file that --corrections wrote, or none"
             raise FileError("not a file of corrections", got="other lines", wanted=wanted, where=str(path)) from None
@@ -201,16 +199,21 @@ class Corrections:
         }
         line, key = json.dumps(record, ensure_ascii=False).encode("utf-8", "backslashreplace") + b"\n", _key_of(record)
         with self._lock:
-            if key in self._keys:
-                lines = self.path.read_bytes().splitlines(keepends=True)
-                with replacing(self.path) as file:
-                    file.writelines(each for each in lines if each.strip() and _key_of(json.loads(each)) != key)
-            with self.path.open("ab") as file:
-                file.write(line)
-                file.flush()
-                os.fsync(file.fileno())
+            try:
+                self._write(key, line)
+            except FileError as error:  # not the client's fault: status 500, and the log of the server says what
+                raise OSError(str(error)) from error
             self._keys[key] = None
         return True
+
+    def _write(self, key: str, line: bytes) -> None:
+        if key not in self._keys:
+            append(self.path, line)
+            return
+        lines = self.path.read_bytes().splitlines(keepends=True)
+        with replacing(self.path, flush_to="disk") as file:
+            file.writelines(each for each in lines if each.strip() and _key_of(json.loads(each)) != key)
+            file.write(line)
 
 
 _ANNOTATED = ("ANNOTATION_CREATED", "ANNOTATION_UPDATED")
