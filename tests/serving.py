@@ -29,6 +29,19 @@ def service_of(**limits: Any) -> Service:
 _KEPT: list[Any] = []  # the model and the sample: training takes a while
 
 
+def long_search(sequences: int) -> dict[str, Any]:
+    """A request for /tag whose search does not close: 50 words of 40 tokens each are packed into labels.
+
+    Each sequence takes all of its time, a fifth of the time of the request, however fast the machine is.
+    """
+    types = [label for label in service_of().labels if label != "O"]
+    rules = [f"at most {81 + k} tokens of {name}" for k, name in enumerate(types)]
+    return {
+        "tokens": [[f"w{k % 50}" for k in range(2000)]] * sequences,
+        "rules": ["same label for equal tokens", *rules],
+    }
+
+
 class Client:
     """Calls an application."""
 

@@ -15,7 +15,7 @@ import pytest
 from bridle.deadline import check_stopped, current_stop
 from bridle.serve.errors import HttpError
 from bridle.serve.lanes import Job, Lane
-from serving import Client, service_of
+from serving import Client, long_search, service_of
 from stopwatch import Stopwatch
 
 
@@ -262,10 +262,10 @@ def test_hostile_rules_do_not_outlive_their_request(path: str) -> None:
 @pytest.mark.slow
 def test_kernels_that_nobody_waits_for_are_stopped() -> None:
     client = Client(service_of(seconds=1.0))
-    hard = {"tokens": [[f"w{k % 50}" for k in range(2000)]] * 60, "rules": ["same label for equal tokens"]}
+    hard = long_search(60)
     easy = ("POST", "/tag", {"texts": ["a"], "rules": ["present AUTHOR"]}, {})
     watch = Stopwatch()
-    result = client.in_turn([("POST", "/tag", hard, {}), easy, easy])  # 60 sequences, 0.2 seconds each
+    result = client.in_turn([("POST", "/tag", hard, {}), easy, easy])  # 60 sequences, 0.2 seconds each if not stopped
     assert [item.status_code for item in result[::2]] == [504, 200]
     assert watch.seconds < 4
     client.app.state.close()

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from bridle.serve.lanes import Job
-from serving import Client, service_of
+from serving import Client, long_search, service_of
 
 UNDER_WAY = 0.3  # seconds after which work is stopped
 SECONDS = 0.5  # of the processor; each piece of work takes several if it is not stopped
@@ -28,7 +28,7 @@ LARGE = [f"(at most {40 + k} tokens of {a}) or (at least {60 + k} tokens of {b})
 SAME = "same label for equal tokens"
 LONG = [f"w{k % 50}" for k in range(2000)]
 WORK: dict[str, tuple[str, str, Any]] = {
-    "kernel": ("request_rules", "/tag", {"tokens": [LONG] * 60, "rules": [SAME]}),
+    "kernel": ("request_rules", "/tag", long_search(60)),
     "automata": ("request_rules", "/tag", {"tokens": [["a"]], "rules": LARGE}),
     "patterns": (
         "request_rules",
