@@ -108,14 +108,14 @@ class JointSearch {
                 return;
             }
             if (!make_room()) {
-                status = best_.empty() ? Status::nothing_found : Status::limit;
+                status = found() ? Status::limit : Status::nothing_found;
                 return;
             }
             status = branch_and_bound();
         });
         if (!finished) {
             if (upper_ == kInf) control_.give_up();
-            status = best_.empty() ? Status::nothing_found : proved() ? Status::optimal : Status::limit;
+            status = !found() ? Status::nothing_found : proved() ? Status::optimal : Status::limit;
         }
         if (status == Status::infeasible) return {.status = status, .bound = -kInf};
         const double bound = status == Status::optimal ? score_ : std::max(upper_, score_);
@@ -140,7 +140,7 @@ class JointSearch {
             }
             sum += answer.bound, score += answer.score;
             apart_proved_ = apart_proved_ && answer.status == Status::optimal;
-            if (answer.path.size() != size_t(s.n)) {
+            if (!(answer.score > -kInf)) {
                 status = Status::nothing_found;
                 missing_ = true;
             } else {
@@ -196,7 +196,8 @@ class JointSearch {
         const double scale = std::max(1.0, std::abs(score_));
         return std::max(limits_.gap, std::min(rounding_ + 1e-12 * scale, kLargestError * scale));
     }
-    bool proved() const { return score_ > -kInf && upper_ <= score_ + tolerance(); }
+    bool found() const { return score_ > -kInf; }  // of no tokens, too
+    bool proved() const { return found() && upper_ <= score_ + tolerance(); }
 
     // ---- trellises and chains --------------------------------------------------------------------------------------------
 
@@ -690,7 +691,7 @@ class JointSearch {
     bool exact() const {  // do folds hold all automata?
         return std::all_of(parts_.begin(), parts_.end(), [](const Part& p) { return p.sequence.automata.empty(); });
     }
-    bool closes(double bound) const { return score_ > -kInf && bound <= score_ + tolerance(); }
+    bool closes(double bound) const { return found() && bound <= score_ + tolerance(); }
 
     // The same by a search of every sequence that has automata beside its fold. trial_: what they find.
     double bound_by_searches() {
@@ -773,9 +774,9 @@ class JointSearch {
                 while (!frames_.empty() && closes(frames_.back().bound)) pop();
                 if (frames_.empty()) {
                     upper_ = std::max(score_, unsolved);
-                    if (closes(upper_)) return score_ > -kInf ? Status::optimal : Status::infeasible;
-                    if (unsolved > -kInf) return best_.empty() ? Status::nothing_found : Status::limit;
-                    return score_ > -kInf ? Status::optimal : Status::infeasible;
+                    if (closes(upper_)) return found() ? Status::optimal : Status::infeasible;
+                    if (unsolved > -kInf) return found() ? Status::limit : Status::nothing_found;
+                    return found() ? Status::optimal : Status::infeasible;
                 }
                 const Frame frame = frames_.back();
                 pop();
@@ -786,7 +787,7 @@ class JointSearch {
             for (const Frame& frame : frames_) top = std::max(top, frame.bound);
             upper_ = std::min(upper_, top);
             if (limits_.max_states >= 0 && counters_.expansions >= limits_.max_states)
-                return proved() ? Status::optimal : best_.empty() ? Status::nothing_found : Status::limit;
+                return proved() ? Status::optimal : found() ? Status::limit : Status::nothing_found;
         }
     }
     void pop() {

@@ -48,6 +48,15 @@ def test_together_with_all_other_rules(key: int) -> None:
             assert d.stats["hard_violations"] == min(ranked)[0] and close(d.score, -min(ranked)[1]), rules
 
 
+def test_a_limit_on_a_sequence_without_tokens() -> None:
+    """A path without labels is no labelling that was found: the score says whether there is one."""
+    labels, lattice, given = bridle.Labels(["O", "A"]), bridle.Lattice(np.zeros((0, 2))), {"tokens": list[str]()}
+    for rules, wanted in (([r.matches(".")], "nothing_found"), ([r.at_most(1, of="A")], "optimal")):
+        decoder = bridle.Decoder(labels, [*rules, r.same_label_for_equal()], time_limit=0.0, on_infeasible="skip")
+        for d in (decoder.decode(lattice, given), *decoder.decode_batch([lattice], [given])):
+            assert d.status == wanted and d.bound == 0 and (d.score == 0) == (wanted == "optimal")
+
+
 @pytest.mark.parametrize("per", ["violation", "sequence"])
 def test_long_sequences(per: str) -> None:
     rng, labels = np.random.default_rng(1), bridle.Labels(["O", "B-X", "I-X", "B-Y", "I-Y"], "BIO")
