@@ -471,12 +471,13 @@ class Chain {
             if (out_.marginals && !doubtful_[l]) {
                 const size_t row = size_t(lanes_[l].sequence->first + t) * m_;
                 const double* const p = &p_[l];
+                const auto chance = [](double x) { return std::min(x, 1.0); };  // rounding can take a sum beyond it
                 if (logs_)
-                    for (int j = 0; j < m_; ++j) out_.marginals.put(row + g_.label[j], std::exp(p[j * L_]));
+                    for (int j = 0; j < m_; ++j) out_.marginals.put(row + g_.label[j], chance(std::exp(p[j * L_])));
                 else if (float* const to = out_.marginals.f32)
-                    for (int j = 0; j < m_; ++j) to[row + g_.label[j]] = float(p[j * L_]);
+                    for (int j = 0; j < m_; ++j) to[row + g_.label[j]] = float(chance(p[j * L_]));
                 else
-                    for (int j = 0; j < m_; ++j) out_.marginals.f64[row + g_.label[j]] = p[j * L_];
+                    for (int j = 0; j < m_; ++j) out_.marginals.f64[row + g_.label[j]] = chance(p[j * L_]);
             }
             if (wants_counts() && t == 0) charge_ends(l, 0, false);
             if (wants_counts() && t == n(l) - 1) charge_ends(l, t, true);
