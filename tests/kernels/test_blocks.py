@@ -39,17 +39,11 @@ def random_lattices(seed: int, count: int) -> list[Lattice]:
     return [Lattice(rng.normal(size=(n, M)), rng.normal(size=(M, M)) if seed % 2 else None) for n in sizes]
 
 
-NO_SPANS = np.zeros(0, dtype=np.int32)
-
-
-def label_probabilities(
-    native: Any, hard: list[int], ids: Any, rows: Any, seconds: float, stop: _native.Stop, out: Any
+def sums_of(
+    problem: Problem, hard: list[int], rows: Any, out: Any, stop: _native.Stop, *, seconds: float = -1.0
 ) -> tuple[Any, Any]:
-    """Call the kernel for the labels of tokens alone, without segments."""
-    kinds, flags, none = np.zeros(M, dtype=np.int32), np.zeros(M, dtype=np.uint8), np.zeros(0)
-    log_z, error = native.probabilities(
-        hard, ids, rows, seconds, stop, out, NO_SPANS, NO_SPANS, kinds, flags, flags, none, none
-    )
+    """Call the kernel for the probabilities of labels; the logarithms of the sums, and their errors."""
+    log_z, _, error = problem.native().sums(hard, [], rows, seconds, stop, marginals=out)
     return log_z, error
 
 
@@ -63,37 +57,36 @@ def test_blocks_are_their_rows(seed: int, k: int) -> None:
     lattices = random_lattices(seed, 6)
     whole, stop = problem_of(rules, lattices), _native.Stop()
     rows = np.array([5, 0, 3, 3], dtype=np.int64)
-    hard, ids = hard_rules(whole), np.random.default_rng(seed).integers(0, M, int(whole.offsets[-1])).astype(np.int32)
-    out = np.full(len(ids), 7.0)
-    log_z, error = label_probabilities(whole.native(), hard, ids, rows, -1.0, stop, out)
+    hard, out = hard_rules(whole), np.full((int(whole.offsets[-1]), M), 7.0)
+    log_z, error = sums_of(whole, hard, rows, out, stop)
     best = whole.native().k_best_all(k, rows, stop)
     for at, b in enumerate(rows.tolist()):
         alone = problem_of(rules, [lattices[b]])
         (result,) = alone.native().k_best_all(k, np.zeros(1, dtype=np.int64), stop)
         assert result == best[at] and 1 <= len(result) <= k
         table = np.zeros((len(lattices[b]), M))
-        assert alone.native().log_sum(0, hard, table, -1.0, stop) == (log_z[at], error[at])
+        assert sums_of(alone, hard, np.zeros(1, dtype=np.int64), table, stop) == (log_z[at], error[at])
         low, high = whole.offsets[b : b + 2]
-        assert out[low:high].tolist() == table[np.arange(high - low), ids[low:high]].tolist()
+        assert out[low:high].tolist() == table.tolist()
     others = [b for b in range(6) if b not in rows.tolist()]
     assert all((out[whole.offsets[b] : whole.offsets[b + 1]] == 7.0).all() for b in others)
 
 
 def test_rows_without_a_sum_are_told() -> None:
     fine, none = Lattice(np.zeros((3, M))), Lattice(np.full((2, M), -np.inf))
-    stop, rows, ids = _native.Stop(), np.arange(3), np.zeros(8, dtype=np.int32)
+    stop, rows = _native.Stop(), np.arange(3)
 
-    def asked(problem: Problem, seconds: float = -1.0) -> tuple[Any, Any, Any]:
-        out = np.zeros(8)
-        return *label_probabilities(problem.native(), [0], ids, rows, seconds, stop, out), out
+    def asked(problem: Problem, seconds: float = -1.0) -> tuple[Any, Any]:
+        out = np.full((8, M), np.nan)
+        return sums_of(problem, [0], rows, out, stop, seconds=seconds)[0], out
 
-    log_z, _, out = asked(problem_of([r.at_most(1, of="X")], [fine, none, fine]))
+    log_z, out = asked(problem_of([r.at_most(1, of="X")], [fine, none, fine]))
     assert log_z[1] == -math.inf and math.isfinite(log_z[0]) and log_z[0] == log_z[2]
     assert np.isnan(out[3:5]).all() and np.isfinite(out[:3]).all() and out[:3].tolist() == out[5:].tolist()
-    log_z, *_ = asked(problem_of([r.at_most(1, of="X")], [fine, none, fine]), 0.0)
-    assert np.isnan(log_z).all()
+    log_z, out = asked(problem_of([r.at_most(1, of="X")], [fine, none, fine]), 0.0)
+    assert np.isnan(log_z).all() and np.isnan(out).all()
     few = CompiledRules(LABELS, [r.at_most(2, of="X")], Limits(max_states=1).native())
-    log_z, _, out = asked(Problem(few, [fine, none, fine]))
+    log_z, out = asked(Problem(few, [fine, none, fine]))
     assert (log_z == math.inf).all() and np.isnan(out).all()
     assert problem_of([], [fine, none]).native().k_best_all(2, np.array([1]), stop) == [[]]
     late = Problem(CompiledRules(LABELS, [r.present("X")], Limits(time_limit=0.0).native()), [Lattice(np.eye(M))])
@@ -102,28 +95,36 @@ def test_rows_without_a_sum_are_told() -> None:
 
 
 def test_blocks_are_checked() -> None:
-    native, stop = problem_of([], [Lattice(np.zeros((3, M)))]).native(), _native.Stop()
-    ids, out, rows = np.zeros(3, dtype=np.int32), np.zeros(3), np.zeros(1, dtype=np.int64)
+    problem, stop = problem_of([], [Lattice(np.zeros((3, M)))]), _native.Stop()
+    native, out, rows = problem.native(), np.zeros((3, M)), np.zeros(1, dtype=np.int64)
     for row in (-1, 1):
         with pytest.raises(ValueError, match="no such sequence"):
             native.k_best_all(1, np.array([row]), stop)
         with pytest.raises(ValueError, match="no such sequence"):
-            label_probabilities(native, [], ids, np.array([row]), -1.0, stop, out)
+            sums_of(problem, [], np.array([row]), out, stop)
+
+    def asked(ids: Any) -> None:
+        first, end, flags = np.zeros(1, np.int32), np.ones(1, np.int32), np.zeros(M, np.uint8)
+        segments = (ids, first, end, np.zeros(M, np.int32), flags, flags, np.zeros(1), np.zeros(1))
+        native.sums([], [], rows, -1.0, stop, segments=segments)
+
     for label in (-1, M):
         with pytest.raises(ValueError, match="no such label"):
-            label_probabilities(native, [], np.full(3, label, dtype=np.int32), rows, -1.0, stop, out)
-    with pytest.raises(ValueError, match="a number per token"):
-        label_probabilities(native, [], ids[:2], rows, -1.0, stop, out)
+            asked(np.full(3, label, dtype=np.int32))
+    with pytest.raises(ValueError, match="another length"):
+        asked(np.zeros(2, dtype=np.int32))
+    with pytest.raises(ValueError, match="shorter than it should be"):
+        sums_of(problem, [], rows, out[:2], stop)
 
 
 # ---- stopping -------------------------------------------------------------------------------------------------------
 
 
-def long_problem(stop: _native.Stop) -> Problem:
-    """A problem on which k best and sums take minutes."""
+def long_problem(stop: _native.Stop, tokens: int = 1500, count: int = 40) -> Problem:
+    """A problem on which many labellings, and sums that are asked for again and again, take long."""
     rng = np.random.default_rng(1)
     rules = [r.at_most(6, of="X"), r.at_least(5, of="Y"), r.before("X", "Y"), r.at_most(9, of=["X", "Y"])]
-    return problem_of(rules, [Lattice(rng.normal(size=(1500, M)))] * 40, stop=stop)
+    return problem_of(rules, [Lattice(rng.normal(size=(tokens, M)))] * count, stop=stop)
 
 
 def long_table(stop: _native.Stop) -> Any:
@@ -145,10 +146,10 @@ def long_intervals(stop: _native.Stop) -> Any:
 
 LONG: dict[str, Callable[[_native.Stop], Any]] = {
     "k best": lambda stop: long_problem(stop).native().k_best_all(10**6, np.arange(40), stop),
-    "sums": lambda stop: label_probabilities(
-        long_problem(stop).native(), [0, 1, 2, 3], np.zeros(60_000, np.int32), np.arange(40), -1, stop, np.ones(60_000)
+    "sums": lambda stop: sums_of(
+        long_problem(stop), [0, 1, 2, 3], np.tile(np.arange(40), 2000), np.ones((60_000, M)), stop
     ),
-    "one sum": lambda stop: [long_problem(stop).native().log_sum(b, [0, 1, 2, 3], None, -1.0, stop) for b in range(40)],
+    "one sum": lambda stop: sums_of(long_problem(stop, 500_000, 1), [0, 1, 2, 3], np.zeros(1, np.int64), None, stop),
     "tables": long_table,
     "intervals": long_intervals,
 }  # fmt: skip
