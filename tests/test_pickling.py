@@ -10,6 +10,7 @@ import pickle
 import pkgutil
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -157,7 +158,8 @@ def kinds_of_errors() -> list[type[BaseException]]:
     """All exception classes that modules of Bridle define, private ones too."""
     for module in pkgutil.walk_packages(bridle.__path__, "bridle."):
         if not module.name.endswith("__main__") and not module.name.startswith("bridle.integrations."):
-            importlib.import_module(module.name)
+            with suppress(bridle.errors.MissingExtra):  # bridle.torch
+                importlib.import_module(module.name)
     return sorted({k for k in _below(BaseException) if k.__module__.startswith("bridle.")}, key=lambda k: k.__name__)
 
 

@@ -382,13 +382,13 @@ def test_rules_that_cannot_hold(path: Path) -> None:
 def test_a_sequence_is_solved_once_within_one_time_limit(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Time that the kernel has spent is not available to the steps after it."""
     left: list[float | None] = []
-    run = decoder._run
+    run = decoder.run_kernel
 
     def spy(kernel: Any, lattice: Any, given: Any, n_counters: int, seconds: float | None = None) -> Any:
         left.append(seconds)
         return run(kernel, lattice, given, n_counters, seconds)
 
-    monkeypatch.setattr(decoder, "_run", spy)
+    monkeypatch.setattr(decoder, "run_kernel", spy)
     monkeypatch.setattr(bridle.Decoder, "decode", None)
     rules, x = ["forbid A", "starts with A"], [["w=a"], ["w=b"]]
     assert len(Tagger(path, rules=rules, time_limit=60, on_infeasible="relax").tag(x)) == 2
