@@ -49,7 +49,7 @@ def test_together_with_all_other_rules(key: int) -> None:
 
 
 def test_a_limit_on_a_sequence_without_tokens() -> None:
-    """A path without labels is no labelling that was found: the score says whether there is one."""
+    """A path without labels does not count as a labelling that was found: the score says whether there is one."""
     labels, lattice, given = bridle.Labels(["O", "A"]), bridle.Lattice(np.zeros((0, 2))), {"tokens": list[str]()}
     for rules, wanted in (([r.matches(".")], "nothing_found"), ([r.at_most(1, of="A")], "optimal")):
         decoder = bridle.Decoder(labels, [*rules, r.same_label_for_equal()], time_limit=0.0, on_infeasible="skip")
