@@ -87,6 +87,12 @@ class RuledLayer(nn.Module):
         """The penalties of the soft rules, (soft rules,)."""
         return nn.functional.softplus(self.raw_penalties)
 
+    @property
+    def priced_rules(self) -> tuple[Rule, ...]:
+        """The rules for a `Decoder`: the scheme's grammar, and soft rules with their penalties of now."""
+        prices = self._prices(self.penalties.detach().cpu().double().numpy())
+        return tuple(self._with_penalties(prices).rules)
+
     def extra_repr(self) -> str:
         """Describe the layer in one line."""
         return f"num_tags={self.num_tags}, rules={len(self.rules)}, batch_first={self.batch_first}"

@@ -1,7 +1,8 @@
 """Hugging Face transformers: token classification under rules.
 
 `pipeline` is the pipeline of transformers with rules; `batch` packs logits for code with its own loop;
-`privacy_filter` is the decoder of openai/privacy-filter, which transformers does not have, with rules on top.
+`TokenClassifier` is any encoder with a CRF on top that knows rules in training, too; `privacy_filter` is the decoder of
+openai/privacy-filter, which transformers does not have, with rules on top.
 """
 
 from __future__ import annotations
@@ -33,9 +34,21 @@ from bridle.integrations.transformers.constrained_pipeline import (
     Score,
     as_model,
 )
+from bridle.integrations.transformers.token_classifier import TokenClassifier, TokenClassifierConfig, WordCollator
 from bridle.rules.base import Rule
 
-__all__ = ["Back", "ConstrainedPipeline", "Explained", "batch", "labels_of", "pipeline", "privacy_filter"]
+__all__ = [
+    "Back",
+    "ConstrainedPipeline",
+    "Explained",
+    "TokenClassifier",
+    "TokenClassifierConfig",
+    "WordCollator",
+    "batch",
+    "labels_of",
+    "pipeline",
+    "privacy_filter",
+]
 
 CHECKPOINT = "openai/privacy-filter"
 
@@ -44,7 +57,7 @@ def pipeline(
     model: Any,
     tokenizer: Any,
     *,
-    rules: Iterable[Rule | str] = (),
+    rules: Iterable[Rule | str] | None = None,
     patterns: Mapping[str, Any] | None = None,
     aggregation_strategy: str = "first",
     stride: int | None = None,
@@ -68,7 +81,8 @@ def pipeline(
     Parameters
     ----------
     model : model, onnxruntime.InferenceSession, callable, str or path
-        A model for token classification; an ONNX graph or a function ``f(input_ids, attention_mask, ...)`` that gives
+        A model for token classification, such as a `TokenClassifier`, which brings its own rules, scheme and
+        transitions; an ONNX graph or a function ``f(input_ids, attention_mask, ...)`` that gives
         logits (B, T, m); or where `AutoModelForTokenClassification` finds one.
     tokenizer : tokenizer, str or path
         Its tokenizer. It must be a fast one if words, windows or rules about the texts of tokens are asked for.
@@ -156,10 +170,16 @@ def pipeline(
     model = as_model(_load(model))
     if isinstance(model, LogitsModel):
         options.setdefault("device", "cpu")
+    if isinstance(model, TokenClassifier):
+        rules = model.crf.priced_rules if rules is None else rules
+        id2label = model.labels if id2label is None else id2label
+        if pairwise is None and start is None and end is None:
+            tables = model.crf.transitions, model.crf.start_transitions, model.crf.end_transitions
+            pairwise, start, end = (table.detach().cpu().numpy() for table in tables)
     return ConstrainedPipeline(
         model=model,
         tokenizer=tokenizer,
-        rules=rules,
+        rules=rules or (),
         patterns=patterns,
         aggregation_strategy=aggregation_strategy,
         stride=stride,

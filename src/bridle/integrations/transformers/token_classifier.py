@@ -1,0 +1,348 @@
+"""An encoder of transformers with a `ConstrainedCRF` on top: trained by `Trainer`, saved by `save_pretrained`.
+
+    emissions[w] = linear(hidden state of the first sub-word of word w)
+    p(y | rules) as in bridle.torch
+
+A text that is longer than the encoder's window becomes several windows that overlap; each word takes its emissions from
+the window in which it has the most context, and the CRF sees the text as one sequence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from os import PathLike
+from typing import Any, Self
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from transformers import AutoConfig, AutoModel, AutoModelForTokenClassification, PretrainedConfig, PreTrainedModel
+from transformers.modeling_outputs import TokenClassifierOutput
+
+from bridle.errors import LabelError, LatticeError, ModelError, shown
+from bridle.integrations.logits import AnyScheme, labels_of
+from bridle.labels import Labels
+from bridle.rules.base import Rule
+from bridle.rules.loading import as_rules
+from bridle.torch import ConstrainedCRF
+from bridle.torch.sums import UNKNOWN
+
+STRIDE = 4  # windows of a long text share a quarter of their tokens
+
+
+class TokenClassifierConfig(PretrainedConfig):  # type: ignore[misc]
+    """What `TokenClassifier` needs to be built again: the encoder's configuration, the labels and the rules.
+
+    Parameters
+    ----------
+    encoder : dict, optional
+        The configuration of the encoder.
+    rules : list of str
+        Sentences of the rules.
+    scheme : str or None
+        The tagging scheme of the labels.
+    outside : list of str
+        The labels of tokens outside all segments.
+    on_infeasible : {"raise", "skip"}, default "raise"
+        As in `ConstrainedCRF`.
+    **options : object
+        Options of `transformers.PretrainedConfig`; ``id2label`` names the labels.
+    """
+
+    model_type = "bridle-token-classifier"
+
+    def __init__(
+        self,
+        encoder: Mapping[str, Any] | None = None,
+        rules: Sequence[str] = (),
+        scheme: str | None = None,
+        outside: Sequence[str] = ("O",),
+        on_infeasible: str = "raise",
+        **options: Any,
+    ) -> None:
+        super().__init__(**options)
+        self.encoder, self.rules = dict(encoder or {}), list(rules)
+        self.scheme, self.outside, self.on_infeasible = scheme, list(outside), on_infeasible
+
+    @property
+    def labels(self) -> Labels:
+        """The labels, in the order of the emissions."""
+        return Labels([self.id2label[y] for y in range(len(self.id2label))], self.scheme, outside=self.outside)
+
+
+class TokenClassifier(PreTrainedModel):  # type: ignore[misc]
+    """Any encoder of transformers with a CRF on top that knows rules, in training and in decoding.
+
+    Build it with `from_encoder`; `from_pretrained` loads what `save_pretrained` wrote, labels and rules included, and so
+    does ``AutoModelForTokenClassification`` once this module is imported. `pipeline` takes it like any other model, and
+    takes its rules and transitions from it.
+
+    Parameters
+    ----------
+    config : TokenClassifierConfig
+
+    Attributes
+    ----------
+    encoder : PreTrainedModel
+    classifier : Linear
+        From hidden states to emissions.
+    crf : ConstrainedCRF
+        Transitions, rules and losses.
+    """
+
+    config_class = TokenClassifierConfig
+    base_model_prefix = "encoder"
+    _keys_to_ignore_on_save = ("crf._extra_state",)  # the configuration has labels and rules
+
+    def __init__(self, config: TokenClassifierConfig) -> None:
+        super().__init__(config)
+        kind = dict(config.encoder)
+        self.encoder = AutoModel.from_config(AutoConfig.for_model(kind.pop("model_type"), **kind))
+        inner = self.encoder.config
+        dropout = next(
+            (p for n in ("classifier_dropout", "hidden_dropout_prob") if (p := getattr(inner, n, None)) is not None), 0.1
+        )
+        self.labels = config.labels
+        self.dropout = nn.Dropout(dropout)
+        self.classifier = nn.Linear(inner.hidden_size, len(self.labels))
+        self.crf = ConstrainedCRF(self.labels, config.rules, batch_first=True, on_infeasible=config.on_infeasible)
+        self.post_init()
+
+    @classmethod
+    def from_encoder(
+        cls,
+        encoder: Any,
+        labels: Labels | Iterable[str],
+        rules: Iterable[Rule | str] = (),
+        *,
+        scheme: AnyScheme = "auto",
+        on_infeasible: str = "raise",
+    ) -> Self:
+        """Put a new classifier and a new CRF on top of a pretrained encoder.
+
+        Parameters
+        ----------
+        encoder : PreTrainedModel, str or path
+            An encoder, as `AutoModel` loads it, or its name or folder.
+        labels : Labels or iterable of str
+            The labels.
+        rules : iterable of Rule or str
+            Hard and soft rules; the penalties of soft rules are learned.
+        scheme : {"auto", "IO", "BIO", "BIOES", "BMES"} or None, default "auto"
+            The tagging scheme; "auto" tells it from the names of the labels.
+        on_infeasible : {"raise", "skip"}, default "raise"
+            What to do with training sequences whose labels break a hard rule, as in `ConstrainedCRF`.
+
+        Returns
+        -------
+        TokenClassifier
+
+        Raises
+        ------
+        LabelError
+            If a rule names a label that there is not.
+        """
+        if isinstance(encoder, (str, PathLike)):
+            encoder = AutoModel.from_pretrained(encoder)
+        if not isinstance(labels, Labels):
+            labels = labels_of(list(labels), scheme)
+        config = TokenClassifierConfig(
+            encoder.config.to_dict(),
+            [str(rule) for rule in as_rules(rules)],
+            labels.scheme,
+            labels.all_outside,
+            on_infeasible,
+            id2label=dict(enumerate(labels.names)),
+            label2id={name: y for y, name in enumerate(labels.names)},
+        )
+        model = cls(config)
+        model.encoder = encoder
+        return model
+
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        labels: Tensor | None = None,
+        word_starts: Tensor | None = None,
+        given: Sequence[Mapping[str, Any]] | None = None,
+        **inputs: Any,
+    ) -> TokenClassifierOutput:
+        """Compute emissions and, with `labels`, the loss: -log p(labels | the hard rules hold).
+
+        Parameters
+        ----------
+        input_ids, attention_mask : Tensor of int, shape (R, T)
+            Windows of sub-words, as the tokenizer gives them.
+        labels : Tensor of int, shape (B, W), optional
+            Ids of the labels of the words; -100: not known. Without `word_starts`, (R, T): the ids of first sub-words,
+            and -100 for all other tokens, as transformers aligns them.
+        word_starts : Tensor of int, shape (B, W), optional
+            Where the first sub-word of each word is among the R * T tokens; -1: no word. `WordCollator` makes it.
+        given : list of dict, optional
+            What the rules refer to, one dict per sequence.
+        **inputs : object
+            Other inputs of the encoder, such as ``token_type_ids``.
+
+        Returns
+        -------
+        TokenClassifierOutput
+            `logits` are the emissions: of words (B, W, m) with `word_starts`, otherwise of tokens (R, T, m).
+        """
+        inputs.pop("return_dict", None)
+        hidden = self.encoder(input_ids=input_ids, attention_mask=attention_mask, **inputs)[0]
+        logits = self.classifier(self.dropout(hidden))
+        if word_starts is not None:
+            logits = logits.flatten(0, 1)[word_starts.clamp(min=0)]
+            mask = word_starts >= 0
+        elif labels is None:
+            return TokenClassifierOutput(logits=logits)
+        else:
+            mask = labels != UNKNOWN
+        loss = None if labels is None else self.crf.nll(logits, labels, mask, given=given)
+        return TokenClassifierOutput(loss=loss, logits=logits)
+
+    @torch.no_grad()
+    def predict(self, batch: Mapping[str, Any]) -> list[list[str]]:
+        """Label the words of a batch of `WordCollator` under the rules.
+
+        Parameters
+        ----------
+        batch : mapping
+            What `WordCollator` makes; labels are not needed.
+
+        Returns
+        -------
+        list of list of str
+            The labels of each sequence.
+        """
+        self.eval()
+        inputs = {k: v.to(self.device) if isinstance(v, Tensor) else v for k, v in batch.items() if k != "labels"}
+        answers = self.crf.decode(self(**inputs).logits, inputs["word_starts"] >= 0, inputs.get("given"))
+        return [[self.labels.names[y] for y in ids] for ids in answers]
+
+    def _init_weights(self, module: nn.Module) -> None:
+        """Initialise what the encoder's weights do not hold."""
+        if module is self.classifier:
+            nn.init.normal_(module.weight, std=0.02)
+            nn.init.zeros_(module.bias)
+
+
+@dataclass(frozen=True, slots=True)
+class WordCollator:
+    """Makes batches for `TokenClassifier` of sequences of words; for `Trainer` with ``remove_unused_columns=False``.
+
+    Parameters
+    ----------
+    tokenizer : tokenizer
+        A fast one.
+    labels : Labels
+        Those of the model, ``model.labels``.
+    window : int, optional
+        Tokens of a window, special ones included; ``tokenizer.model_max_length`` by default.
+    stride : int, optional
+        Tokens that windows of a long sequence share; a quarter of a window by default.
+    """
+
+    tokenizer: Any
+    labels: Labels
+    window: int | None = None
+    stride: int | None = None
+
+    def __post_init__(self) -> None:
+        if not getattr(self.tokenizer, "is_fast", False):
+            raise ModelError("not a fast tokenizer", got=shown(self.tokenizer), wanted="one that tells words")
+
+    def __call__(self, examples: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        """Encode sequences.
+
+        Parameters
+        ----------
+        examples : sequence of dict
+            With the words as "tokens", their labels (names or ids; None or -100: not known) as "labels", which may be
+            missing, and what rules refer to as "given", which may be missing. Rules about texts of tokens need no
+            "given".
+
+        Returns
+        -------
+        dict
+            The arguments of `TokenClassifier.forward`.
+
+        Raises
+        ------
+        LabelError
+            If a label is not one of the model's.
+        LatticeError
+            If a sequence has another number of labels than words.
+        """
+        words = [list(example["tokens"]) for example in examples]
+        window = self.tokenizer.model_max_length if self.window is None else self.window
+        encoded = self.tokenizer(
+            words,
+            is_split_into_words=True,
+            truncation=True,
+            max_length=window,
+            stride=window // STRIDE if self.stride is None else self.stride,
+            return_overflowing_tokens=True,
+            padding=True,
+            return_tensors="pt",
+        )
+        owners = encoded.pop("overflow_to_sample_mapping").tolist()
+        starts = self._starts([len(w) for w in words], owners, encoded)
+        batch = {**encoded, "word_starts": torch.from_numpy(starts)}
+        batch["given"] = [
+            {"tokens": own, **(example.get("given") or {})} for own, example in zip(words, examples, strict=True)
+        ]
+        if any(example.get("labels") is not None for example in examples):
+            batch["labels"] = torch.from_numpy(self._ids(words, examples, starts))
+        return batch
+
+    def _starts(self, lengths: list[int], owners: list[int], encoded: Any) -> Any:
+        """Find the first sub-word of each word, in the window in which it has the most context, (B, W)."""
+        starts = np.full((len(lengths), max([*lengths, 1])), -1, dtype=np.int64)
+        context = np.full(starts.shape, -1, dtype=np.int64)
+        T = encoded["input_ids"].shape[1]
+        for row, b in enumerate(owners):
+            ids = np.array([-1 if word is None else word for word in encoded.word_ids(row)], dtype=np.int64)
+            places = np.flatnonzero(ids >= 0)
+            own, first = np.unique(ids[places], return_index=True)
+            at = places[first]
+            if len(at) == 0:
+                continue
+            beside = np.minimum(at - places[0], places[-1] - at)
+            better = beside > context[b, own]  # never a window that begins within the word: 0 there, 0 or more before
+            starts[b, own[better]], context[b, own[better]] = row * T + at[better], beside[better]
+        return starts
+
+    def _ids(self, words: list[list[str]], examples: Sequence[Mapping[str, Any]], starts: Any) -> Any:
+        ids = np.full(starts.shape, UNKNOWN, dtype=np.int64)
+        for b, example in enumerate(examples):
+            gold = example.get("labels")
+            if gold is None:
+                continue
+            if len(gold) != len(words[b]):
+                raise LatticeError(
+                    "labels do not fit the words", got=len(gold), wanted=f"{len(words[b])} labels", sequence=b
+                )
+            for t, label in enumerate(gold):
+                ids[b, t] = self._id(label, b)
+        return ids
+
+    def _id(self, label: Any, sequence: int) -> int:
+        if label is None or label == UNKNOWN:
+            return UNKNOWN
+        if isinstance(label, str):
+            return self.labels.id(label)
+        if not 0 <= int(label) < len(self.labels):
+            raise LabelError(
+                "a label is not one of the model's",
+                got=shown(label),
+                wanted=f"0 .. {len(self.labels) - 1}, or a name",
+                sequence=sequence,
+            )
+        return int(label)
+
+
+AutoConfig.register(TokenClassifierConfig.model_type, TokenClassifierConfig, exist_ok=True)
+AutoModelForTokenClassification.register(TokenClassifierConfig, TokenClassifier, exist_ok=True)
