@@ -56,6 +56,16 @@ Asked asked(const PyProblem& self, std::vector<int> hard, std::vector<int> soft,
     return out;
 }
 
+// The row after the last one of these sequences.
+size_t last_row(const Problem& p, const std::vector<int64_t>& rows) {
+    size_t last = 0;
+    for (const int64_t b : rows) {
+        const Sequence s(p, b);
+        last = std::max(last, size_t(s.first + s.n));
+    }
+    return last;
+}
+
 void check_labels(const Problem& p, const std::vector<int64_t>& rows, const int32_t* ids) {
     for (const int64_t b : rows)
         if (std::any_of(ids + p.offsets[b], ids + p.offsets[b + 1], [&](int32_t y) { return y < 0 || y >= p.m; }))
@@ -74,11 +84,7 @@ nb::tuple sums_of(const PyProblem& self, std::vector<int> hard, std::vector<int>
     const Problem& p = self.problem;
     const Asked wanted = asked(self, std::move(hard), std::move(soft), rows, penalties, allowed);
     const size_t B = wanted.rows.size(), m = size_t(p.m), N = size_t(p.N);
-    size_t last = 0;
-    for (const int64_t b : wanted.rows) {
-        const Sequence s(p, b);
-        last = std::max(last, size_t(s.first + s.n));
-    }
+    const size_t last = last_row(p, wanted.rows);
     std::vector<double> log_z(B), offset(B), error(B);
     SumOutputs out{.log_z = log_z.data(),
                    .offset = offset.data(),
@@ -122,18 +128,23 @@ nb::tuple sums_of(const PyProblem& self, std::vector<int> hard, std::vector<int>
 }
 
 // Scores of labellings ids (N), less penalties, relative to the offsets of `sums`; counts (B, R) or None: violations of soft rules.
+// marginals (rows of the scores, m) and edges (B, m, m), or None: 1 is subtracted for each label and bigram of the labellings.
 nb::object score_paths_of(const PyProblem& self, std::vector<int> hard, std::vector<int> soft, In<int64_t> rows,
-                          In<int32_t> ids, double seconds, const Stop* stop, nb::object penalties, nb::object counts) {
+                          In<int32_t> ids, double seconds, const Stop* stop, nb::object penalties, nb::object counts,
+                          nb::object marginals, nb::object edges) {
     const Problem& p = self.problem;
     const Asked wanted = asked(self, std::move(hard), std::move(soft), rows, penalties, nb::none());
-    const size_t B = wanted.rows.size();
+    const size_t B = wanted.rows.size(), m = size_t(p.m);
+    const Numbers labels = numbers(marginals, last_row(p, wanted.rows) * m), bigrams = numbers(edges, B * m * m);
     check_length(ids.size(), p.N);
     check_labels(p, wanted.rows, ids.data());
     std::vector<double> score(B);
     double* const violated = filled<double>(counts, B * p.rules.size());
     freely(
         stop, seconds,
-        [&](Control& c) { score_paths(p, wanted.rows, wanted.request, ids.data(), score.data(), violated, c); },
+        [&](Control& c) {
+            score_paths(p, wanted.rows, wanted.request, ids.data(), score.data(), violated, labels, bigrams, c);
+        },
         self.compiled->memory());
     return array_of(std::move(score), {B});
 }
@@ -148,7 +159,8 @@ void bind_sums(nb::class_<PyProblem>& problem) {
              "entropy"_a.none() = nb::none(), "samples"_a.none() = nb::none(), "seed"_a = 0, "number"_a = 0,
              "segments"_a.none() = nb::none())
         .def("score_paths", &score_paths_of, "hard"_a, "soft"_a, "rows"_a, "ids"_a, "seconds"_a, "stop"_a,
-             nb::kw_only(), "penalties"_a.none() = nb::none(), "counts"_a.none() = nb::none());
+             nb::kw_only(), "penalties"_a.none() = nb::none(), "counts"_a.none() = nb::none(),
+             "marginals"_a.none() = nb::none(), "edges"_a.none() = nb::none());
 }
 
 }  // namespace bridle

@@ -38,6 +38,7 @@ constexpr double kNegligible = 64;  // a term that is so much smaller than the l
 constexpr size_t kMostStates = size_t{1} << 22;
 constexpr size_t kChunkBytes = size_t{1} << 16;  // of positions whose bigrams are added up together
 constexpr int kChunk = 16;                       // positions, at most
+constexpr int kPathCheck = 256;                  // positions of a labelling between looks at the clock
 
 // ---- the lanes' kernels with logarithms, for one sequence at a time: products are sums, and sums are of this kind -------------------
 
@@ -914,7 +915,8 @@ void sum_up(const Problem& problem, std::span<const int64_t> numbers, const SumR
 }
 
 void score_paths(const Problem& problem, std::span<const int64_t> numbers, const SumRequest& request,
-                 const int32_t* ids, double* score, double* counts, Control& control) {
+                 const int32_t* ids, double* score, double* counts, Numbers marginals, Numbers edges,
+                 Control& control) {
     const std::vector<Sequence> sequences = sequences_of(problem, numbers, request);
     const size_t R = problem.rules.size(), B = numbers.size();
     std::fill_n(score, B, kNaN);
@@ -946,8 +948,12 @@ void score_paths(const Problem& problem, std::span<const int64_t> numbers, const
                 };
                 double sum = 0;
                 int v = -1;
+                for (int t = 0; t < s.n; ++t) {
+                    marginals.subtract_one(size_t(s.first + t) * g.m + ids[s.begin + t]);
+                    if (t > 0) edges.subtract_one((lane.x * g.m + ids[s.begin + t - 1]) * g.m + ids[s.begin + t]);
+                }
                 for (int t = 0; t < s.n && sum > -kInf; ++t) {
-                    control.check();
+                    if (t % kPathCheck == 0) control.check();
                     const int kind = lane.kind.empty() ? 0 : lane.kind[t], j = g.place[ids[s.begin + t]];
                     const LaneTarget to = t ? g.kinds[kind].steps[size_t(g.node_row[v]) * g.m + j] : g.start[kind][j];
                     const int y = g.label[j];

@@ -20,6 +20,10 @@ struct Numbers {
         if (f32) f32[at] = float(x);
         else f64[at] = x;
     }
+    void subtract_one(size_t at) const {
+        if (f32) f32[at] -= 1.0f;
+        else if (f64) f64[at] -= 1.0;
+    }
 };
 
 struct SumRequest {
@@ -67,8 +71,9 @@ void sum_up(const Problem& problem, std::span<const int64_t> sequences, const Su
             const SumOutputs& out, Control& control);
 
 // Scores of labellings ids (N), less penalties, relative to the offsets of `sum_up`; -inf: one is impossible or breaks a hard
-// rule; NaN: out of time. counts (B, R) or null: how often they violate soft rules.
+// rule; NaN: out of time. counts (B, R) or null: how often they violate soft rules. marginals and edges as in SumOutputs, or none:
+// 1 is subtracted for each label and bigram of a labelling.
 void score_paths(const Problem& problem, std::span<const int64_t> sequences, const SumRequest& request,
-                 const int32_t* ids, double* score, double* counts, Control& control);
+                 const int32_t* ids, double* score, double* counts, Numbers marginals, Numbers edges, Control& control);
 
 }  // namespace bridle

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, cast
 
 import numpy as np
@@ -86,14 +87,22 @@ class Scores:
         self, emissions: Floats, mask: npt.NDArray[np.bool_] | None, transitions: Floats, start: Floats, end: Floats
     ) -> None:
         self.shape = emissions.shape
-        B = len(emissions)
         table, first, last = (np.array(x, dtype=np.float64) for x in (transitions, start, end))
         self.batch = Batch.from_padded(emissions, mask=mask, pairwise=table, start=first, end=last)
         assert self.batch.first is not None
         self.offsets, self.lengths = self.batch.offsets, np.diff(self.batch.offsets)
-        self.rows = np.repeat(self.batch.first - self.offsets[:-1], self.lengths) + np.arange(self.offsets[-1])
-        self.sequence = np.repeat(np.arange(B), self.lengths)  # (N,) of each token
         self.dtype = emissions.dtype
+
+    @cached_property
+    def rows(self) -> npt.NDArray[np.int64]:
+        """The row of each token in the padded scores, (N,)."""
+        assert self.batch.first is not None
+        return np.asarray(np.repeat(self.batch.first - self.offsets[:-1], self.lengths) + np.arange(self.offsets[-1]))
+
+    @cached_property
+    def sequence(self) -> npt.NDArray[np.int64]:
+        """The number of the sequence of each token, (N,)."""
+        return np.repeat(np.arange(self.shape[0]), self.lengths)
 
     def ends(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
         """Return the first and the last position of each sequence, (B,); those of empty ones mean nothing."""
@@ -154,15 +163,19 @@ class Scores:
         B, T, m = self.shape
         problem = Problem(decoder.compiled, self.batch, given, many=True)
         hard, factors = split(decoder)
-        counts, rows, y = np.zeros((B, len(decoder.rules))), np.arange(B), np.ascontiguousarray(ids, np.int32)
-        limit = decoder.limits.time_limit
-        seconds = -1.0 if limit is None else min(limit, FOREVER)
+        counts, limit = np.zeros((B, len(decoder.rules))), decoder.limits.time_limit
         value = problem.native().score_paths(
-            hard, factors if soft else [], rows, y, seconds, problem.stop, penalties=penalties, counts=counts
+            hard,
+            factors if soft else [],
+            np.arange(B),
+            np.ascontiguousarray(ids, np.int32),
+            -1.0 if limit is None else min(limit, FOREVER),
+            problem.stop,
+            penalties=penalties,
+            counts=counts,
+            marginals=whole.emissions.reshape(B * T, m),
+            edges=whole.edges,
         )
-        whole.emissions.reshape(B * T, m)[self.rows, y] -= 1
-        cells = (self.sequence[1:] * m + y[:-1]) * m + y[1:]
-        np.subtract.at(whole.edges.reshape(-1), cells[self.sequence[1:] == self.sequence[:-1]], self.dtype.type(1))
         return Term(whole.value - np.asarray(value), whole.emissions, whole.edges, whole.counts + counts)
 
     def expected(self, q: Posterior, n_rules: int) -> Term:

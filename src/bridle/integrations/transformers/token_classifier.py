@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 import torch
@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from transformers import AutoConfig, AutoModel, AutoModelForTokenClassification, PretrainedConfig, PreTrainedModel
 from transformers.modeling_outputs import TokenClassifierOutput
 
+from bridle.decoding.decoder import OnInfeasible
 from bridle.errors import LabelError, LatticeError, ModelError, shown
 from bridle.integrations.logits import AnyScheme, labels_of
 from bridle.labels import Labels
@@ -31,8 +32,8 @@ from bridle.torch.sums import UNKNOWN
 STRIDE = 4  # windows of a long text share a quarter of their tokens
 
 
-class TokenClassifierConfig(PretrainedConfig):  # type: ignore[misc]
-    """What `TokenClassifier` needs to be built again: the encoder's configuration, the labels and the rules.
+class TokenClassifierConfig(PretrainedConfig):
+    """The settings that `TokenClassifier` is built from: the encoder's configuration, the labels and the rules.
 
     Parameters
     ----------
@@ -56,9 +57,9 @@ class TokenClassifierConfig(PretrainedConfig):  # type: ignore[misc]
         self,
         encoder: Mapping[str, Any] | None = None,
         rules: Sequence[str] = (),
-        scheme: str | None = None,
+        scheme: AnyScheme = None,
         outside: Sequence[str] = ("O",),
-        on_infeasible: str = "raise",
+        on_infeasible: Literal["raise", "skip"] = "raise",
         **options: Any,
     ) -> None:
         super().__init__(**options)
@@ -71,12 +72,12 @@ class TokenClassifierConfig(PretrainedConfig):  # type: ignore[misc]
         return Labels([self.id2label[y] for y in range(len(self.id2label))], self.scheme, outside=self.outside)
 
 
-class TokenClassifier(PreTrainedModel):  # type: ignore[misc]
+class TokenClassifier(PreTrainedModel):
     """Any encoder of transformers with a CRF on top that knows rules, in training and in decoding.
 
-    Build it with `from_encoder`; `from_pretrained` loads what `save_pretrained` wrote, labels and rules included, and so
-    does ``AutoModelForTokenClassification`` once this module is imported. `pipeline` takes it like any other model, and
-    takes its rules and transitions from it.
+    Build it with `from_encoder`; `from_pretrained` loads what `save_pretrained` wrote, labels and rules included, and
+    so does ``AutoModelForTokenClassification`` once this module is imported. `pipeline` accepts it as any other model
+    and uses its rules and transitions.
 
     Parameters
     ----------
@@ -101,7 +102,8 @@ class TokenClassifier(PreTrainedModel):  # type: ignore[misc]
         self.encoder = AutoModel.from_config(AutoConfig.for_model(kind.pop("model_type"), **kind))
         inner = self.encoder.config
         dropout = next(
-            (p for n in ("classifier_dropout", "hidden_dropout_prob") if (p := getattr(inner, n, None)) is not None), 0.1
+            (p for n in ("classifier_dropout", "hidden_dropout_prob") if (p := getattr(inner, n, None)) is not None),
+            0.1,
         )
         self.labels = config.labels
         self.dropout = nn.Dropout(dropout)
@@ -117,7 +119,7 @@ class TokenClassifier(PreTrainedModel):  # type: ignore[misc]
         rules: Iterable[Rule | str] = (),
         *,
         scheme: AnyScheme = "auto",
-        on_infeasible: str = "raise",
+        on_infeasible: Literal["raise", "skip"] = "raise",
     ) -> Self:
         """Put a new classifier and a new CRF on top of a pretrained encoder.
 
@@ -193,40 +195,50 @@ class TokenClassifier(PreTrainedModel):  # type: ignore[misc]
         inputs.pop("return_dict", None)
         hidden = self.encoder(input_ids=input_ids, attention_mask=attention_mask, **inputs)[0]
         logits = self.classifier(self.dropout(hidden))
-        if word_starts is not None:
-            logits = logits.flatten(0, 1)[word_starts.clamp(min=0)]
-            mask = word_starts >= 0
-        elif labels is None:
+        if word_starts is None and labels is None:
             return TokenClassifierOutput(logits=logits)
-        else:
-            mask = labels != UNKNOWN
-        loss = None if labels is None else self.crf.nll(logits, labels, mask, given=given)
-        return TokenClassifierOutput(loss=loss, logits=logits)
+        starts = _labelled(labels) if word_starts is None else word_starts
+        words = logits.flatten(0, 1)[starts.clamp(min=0)]
+        if word_starts is None and labels is not None:
+            labels = labels.flatten()[starts.clamp(min=0)]
+        loss = None if labels is None else self.crf.nll(words, labels, starts >= 0, given=given)
+        return TokenClassifierOutput(loss=loss, logits=logits if word_starts is None else words)
 
     @torch.no_grad()
-    def predict(self, batch: Mapping[str, Any]) -> list[list[str]]:
+    def predict(self, batch: Mapping[str, Any], *, on_infeasible: OnInfeasible = "raise") -> list[list[str]]:
         """Label the words of a batch of `WordCollator` under the rules.
 
         Parameters
         ----------
         batch : mapping
             What `WordCollator` makes; labels are not needed.
+        on_infeasible : {"raise", "relax", "skip"}, default "raise"
+            What to do with a sequence no labelling of which obeys the hard rules, as in `Decoder`.
 
         Returns
         -------
         list of list of str
-            The labels of each sequence.
+            The labels of each sequence; none if it was skipped.
         """
         self.eval()
         inputs = {k: v.to(self.device) if isinstance(v, Tensor) else v for k, v in batch.items() if k != "labels"}
-        answers = self.crf.decode(self(**inputs).logits, inputs["word_starts"] >= 0, inputs.get("given"))
-        return [[self.labels.names[y] for y in ids] for ids in answers]
+        mask, given = inputs["word_starts"] >= 0, inputs.get("given")
+        return list(self.crf.decodings(self(**inputs).logits, mask, given=given, on_infeasible=on_infeasible).labels)
 
     def _init_weights(self, module: nn.Module) -> None:
         """Initialise what the encoder's weights do not hold."""
         if module is self.classifier:
             nn.init.normal_(module.weight, std=0.02)
             nn.init.zeros_(module.bias)
+
+
+def _labelled(labels: Tensor) -> Tensor:
+    """Return where the labelled tokens of each row (R, T) are among all R * T, (R, W); -1: there are no more."""
+    rows, places = torch.nonzero(labels != UNKNOWN, as_tuple=True)
+    count = (labels != UNKNOWN).cumsum(1)
+    starts = labels.new_full((len(labels), int(count.max()) if count.numel() else 0), -1)
+    starts[rows, count[rows, places] - 1] = rows * labels.shape[1] + places
+    return starts
 
 
 @dataclass(frozen=True, slots=True)
