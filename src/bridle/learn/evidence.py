@@ -26,6 +26,7 @@ from bridle.lattice import Batch
 from bridle.models.checks import count_of_threads, one_of, positive
 from bridle.rules.base import Rule, Soft
 from bridle.rules.compiled import CompiledRules
+from bridle.rules.documents import InDocument, hard_part
 
 Given = Mapping[str, Any]
 Ids = npt.NDArray[np.int32]
@@ -48,6 +49,8 @@ class Learned:
         Number of all sequences.
     support : int
         Number of sequences to which it applies; "if A then B" applies only to sequences with an A.
+    unit : str, default "sequences"
+        What the numbers count: ``"documents"`` for rules about documents, ``"pairs of equal tokens"`` for agreement.
 
     Examples
     --------
@@ -62,6 +65,7 @@ class Learned:
     held: int
     of: int
     support: int
+    unit: str = "sequences"
 
     @property
     def exceptions(self) -> int:
@@ -86,8 +90,7 @@ class Learned:
         Learned
             A copy with the soft rule.
         """
-        rule = self.rule.rule if isinstance(self.rule, Soft) else self.rule
-        return replace(self, rule=rule.soft(penalty))
+        return replace(self, rule=priced(self.rule, penalty))
 
     def hard(self) -> Learned:
         """Make the rule hard.
@@ -100,7 +103,7 @@ class Learned:
         return replace(self, rule=self.rule.rule) if isinstance(self.rule, Soft) else self
 
     def __str__(self) -> str:
-        return f"{self.rule}  # held in {self.held} of {self.of} sequences, applied in {self.support}; {self.kind}"
+        return f"{self.rule}  # held in {self.held} of {self.of} {self.unit}, applied in {self.support}; {self.kind}"
 
 
 def rules_of(learned: Iterable[Learned]) -> list[Rule]:
@@ -200,6 +203,11 @@ def _share(learned: Learned, a: float) -> float:
 def priced(rule: Rule, penalty: float) -> Soft:
     """Return the rule with this penalty, paid as often as before; a hard rule is then paid once per sequence."""
     return replace(rule, penalty=penalty) if isinstance(rule, Soft) else rule.soft(penalty)
+
+
+def about_document(rule: Rule) -> bool:
+    """Check whether a rule, hard or soft, holds over documents."""
+    return isinstance(hard_part(rule), InDocument)
 
 
 def penalty_of(rule: Rule) -> float:

@@ -11,10 +11,13 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
+import numpy as np
+
 from bridle.errors import ModelError
 from bridle.frames import LabelLists, Table
-from bridle.learn.evidence import Given, Learned, priced, rules_of
-from bridle.learn.judged import Judged, Say, ScoredBy
+from bridle.learn.documents import Documents, fit_documents
+from bridle.learn.evidence import Given, Learned, about_document, priced, rules_of
+from bridle.learn.judged import Judged, Say, ScoredBy, cuts_in_a_row
 from bridle.learn.pricing import Effect, Prices, Pricing, best_multiple
 from bridle.learn.relational import RelationalRules
 from bridle.learn.scores import Scores
@@ -23,7 +26,7 @@ from bridle.models.folds import CrossFit
 from bridle.models.tagger import Tagger
 from bridle.report.sequences import SequenceScores
 from bridle.report.significance import Comparison, Floats, compare_scores
-from bridle.rules.base import Rule
+from bridle.rules.base import Rule, Soft
 from bridle.rules.loading import as_rules
 
 L1 = (4.0, 1.0)  # the first is best on most data; the second if a model makes few mistakes, of one kind
@@ -79,6 +82,8 @@ class FittedRules:
         Reasons to doubt the result: signs that the model has seen the sequences, a scale at its bound.
     sequences, folds : int
         Number of sequences and of folds.
+    documents : int
+        Number of documents, by which gains are then compared; 0 if rules about documents were not looked for.
     source : str
         ``"cross-fitted"``: scores of the model's own training data by models that have not seen it. ``"model"``: scores
         of new data by the model itself.
@@ -103,6 +108,7 @@ class FittedRules:
     notes: tuple[str, ...]
     sequences: int
     folds: int
+    documents: int
     source: str
     candidates: int
     dropped: dict[str, int]
@@ -129,7 +135,8 @@ class FittedRules:
         new = self.source != "cross-fitted"
         how = "new to the model" if new else "each fold scored by a model trained on the others"
         return [
-            f"priced for model {self.fingerprint} on {self.sequences:,} sequences in {self.folds} folds, {how}",
+            f"priced for model {self.fingerprint} on {self.sequences:,} sequences{self._of_documents()} in "
+            f"{self.folds} folds, {how}",
             f"scale of the scores: {self.scale:.3g}; multiple of the likeliest prices: {self.multiple:g}",
             *(f"note: {note}" for note in self.notes),
             f"sequences all right: {self._both('exact', 1)} ({self.exact})",
@@ -146,6 +153,9 @@ class FittedRules:
         what = f"use these {passed} rules of" if self.won else f"use no rules, although {passed} passed the tests, of"
         held_out = f"quality {self._both('quality')} on held-out sequences (p = {self.quality.p:.2g})"
         return f"{what} {n} candidates: {held_out}"
+
+    def _of_documents(self) -> str:
+        return f" of {self.documents:,} documents" if self.documents else ""
 
     def _both(self, figure: str, digits: int = 2) -> str:
         return f"{self.plain[figure]:.{digits}%} without rules, {self.held_out[figure]:.{digits}%} with rules"
@@ -206,7 +216,8 @@ def fit_rules(
         its own.
     groups : sequence, optional
         A name or a number per sequence, such as its source; a group is held out as a whole. Rules are then priced for
-        data from new sources, where a model needs them most.
+        data from new sources, where a model needs them most. If the sequences of each group are in a row, the groups
+        are documents: rules about documents are looked for and priced, too.
     l1 : float or "auto", default "auto"
         How much the log-likelihood must gain for a penalty of 1. A higher value leaves fewer rules. ``"auto"`` is 4, or
         1 if that labels held-out sequences better.
@@ -265,27 +276,46 @@ def fit_rules(
         say("looking for rules")
         scheme = judged.labels.scheme
         miner = rules or RelationalRules(select="all", penalty=None, scheme=scheme, seed=seed)
-        candidates = _mine(miner, judged)
+        found = _mine(miner, judged)
     else:
-        candidates = _with_evidence(as_rules(rules), judged)
+        found = _with_evidence(as_rules(rules), judged)
+    across = [item for item in found if judged.documents is not None and about_document(item.rule)]
+    candidates = [item for item in found if item not in across]
     say(f"pricing {len(candidates)} rules on {len(judged):,} sequences")
     plain = judged.judge(judged.plain)
     terms = L1 if l1 == "auto" else (float(l1),)
     first = _Fit.of(Pricing(judged, rules_of(candidates), l1=terms[0], significance=significance, say=say), plain, say)
     others = [_Fit.of(first.pricing.at(term), plain, say) for term in terms[1:]]
     best, effects = next((fit for fit in others if fit.beats(first)), first).harmless(plain, say)
-    gains = compare_scores(plain, best.held_out)
+    gains, held_out, dropped = compare_scores(plain, best.held_out), best.held_out, best.pricing.dropped
     kept = []
     for r in best.prices.kept:
         penalty = float(f"{best.prices.penalties[r]:.3g}")  # readable
         learned = replace(candidates[r], rule=priced(candidates[r].rule, penalty))
         kept.append(PricedRule(learned, effects[r]))
     kept.sort(key=lambda rule: (rule.effect.p or 0.0, str(rule.learned.rule)))
+    if across:
+        documents = Documents(judged, [item.rule for item in found])
+        if not (kept and gains["quality"].gain > 0):
+            kept, held_out = [], plain
+        fit = fit_documents(
+            documents,
+            [item.rule for item in across],
+            best.of_folds() if kept else None,
+            scale=best.prices.scale,
+            l1=best.pricing.l1,
+            significance=significance,
+            say=say,
+        )
+        kept += [PricedRule(replace(across[r], rule=rule), effect) for r, (rule, effect) in fit.kept.items()]
+        held_out = fit.held_out if fit.kept else held_out
+        gains = documents.compare(plain, held_out)
+        dropped = dropped + fit.dropped
     return FittedRules(
         tuple(kept),
         bool(kept) and gains["quality"].gain > 0,
         plain.to_dict(),
-        best.held_out.to_dict(),
+        held_out.to_dict(),
         gains["exact"],
         gains["quality"],
         best.pricing.l1,
@@ -295,9 +325,10 @@ def fit_rules(
         (*judged.notes, *best.pricing.notes),
         len(judged),
         judged.n_folds,
+        len(documents) if across else 0,
         judged.scores.source,
-        len(candidates),
-        {reason: n for reason, n in best.pricing.dropped.items() if n},
+        len(found),
+        {reason: n for reason, n in dropped.items() if n},
         judged.scores.fingerprint,
     )
 
@@ -340,6 +371,11 @@ class _Fit:
         folds = self.pricing.fold_harmless(self.folds)
         return replace(self, prices=last, folds=folds, held_out=self.pricing.held_out(folds)), effects
 
+    def of_folds(self) -> dict[int, list[Soft]]:
+        """Return the rules with the prices of each fold, which come from the others."""
+        folds = np.unique(self.pricing.judged.fold).tolist()
+        return {fold: self.pricing.soft(prices) for fold, prices in zip(folds, self.folds, strict=True)}
+
     def beats(self, other: _Fit) -> bool:
         """Check whether it labels better, and not by accident."""
         comparison = Comparison.of(other.held_out.quality, self.held_out.quality)
@@ -354,7 +390,11 @@ def _mine(miner: RelationalRules, judged: Judged) -> list[Learned]:
     y = judged.y
     if given is not None:  # of the scored sequences only
         y = [y[k] for k in judged.scores.sequences.tolist()]
-    return [learned.hard() for learned in miner.fit(texts, y, given).learned_]
+    groups = judged.names
+    if groups is not None and given is not None:
+        groups = [groups[k] for k in judged.scores.sequences.tolist()]
+    found = miner.fit(texts, y, given, groups=None if cuts_in_a_row(groups) is None else groups).learned_
+    return [learned if about_document(learned.rule) else learned.hard() for learned in found]
 
 
 def _with_evidence(rules: Sequence[Rule], judged: Judged) -> list[Learned]:

@@ -39,7 +39,7 @@ ScoredBy = Literal["auto", "cross-fitted", "model"]
 Say = Callable[[str], None]
 MOST = 4000  # sequences of larger data that are sampled: prices are a few numbers
 SEEN = 0.1  # the share of sequences that a model has seen from which on they count as its training data
-_STATES = 10_000  # of the search for a labelling: a guess that is not proved best serves as well
+STATES = 10_000  # of the search for a labelling: a guess that is not proved best serves as well
 _TOO_GOOD = 0.002  # errors per token below which scores look like those of training data
 
 
@@ -120,6 +120,27 @@ def _part(scores: Scores, numbers: Ints) -> Scores:
     return part
 
 
+def _sample(scores: Scores, names: Sequence[Hashable] | None, seed: int) -> Ints:
+    """Choose sequences of large data at random; if their groups are documents, whole documents."""
+    rng = np.random.default_rng(seed)
+    cuts = cuts_in_a_row(None if names is None else [names[k] for k in scores.sequences.tolist()])
+    if cuts is None:
+        return np.sort(rng.choice(len(scores), MOST, replace=False))
+    order = rng.permutation(len(cuts) - 1)
+    chosen = order[: max(2, int(np.searchsorted(np.cumsum(np.diff(cuts)[order]), MOST)))]
+    return np.concatenate([np.arange(cuts[d], cuts[d + 1]) for d in np.sort(chosen)])
+
+
+def cuts_in_a_row(names: Sequence[Hashable] | None) -> Offsets | None:
+    """Return where documents begin, and their end; None if some come back later, or all have one sequence."""
+    if names is None or not len(names):
+        return None
+    new = [b for b in range(len(names)) if not b or names[b] != names[b - 1]]
+    if len(new) == len(names) or len(new) != len(set(names)):
+        return None
+    return np.array([*new, len(names)], dtype=np.int64)
+
+
 def _given_for(scores: Scores, rules: Sequence[Rule]) -> Sequence[Given] | None:
     """Return the values that rules refer to."""
     values, decoder = scores.given, Decoder(scores.labels, rules)
@@ -145,6 +166,8 @@ class Judged:
     y: Sequence[Sequence[str]]  # their labels
     notes: tuple[str, ...]  # doubts about the scores
     threads: int = 0
+    names: Sequence[Hashable] | None = None  # the group of each sequence, also of those that a sample leaves out
+    documents: Offsets | None = None  # (D + 1,)  where groups begin, if they are documents
 
     @classmethod
     def of(
@@ -198,18 +221,18 @@ class Judged:
         )
         texts = texts_of(scores.X, None) if isinstance(model, Scores) else texts_of(X, model.features_)
         if len(scores) > MOST:
-            chosen = np.random.default_rng(seed).choice(len(scores), MOST, replace=False)
-            scores = _part(scores, np.sort(chosen))
+            scores = _part(scores, _sample(scores, names, seed))
         offsets = offsets_of(scores.lattices)
         gold = ids_of(scores.labels, [y[k] for k in scores.sequences.tolist()], offsets)
         keys = keys_of(scores)
+        scored = None if names is None else [names[k] for k in scores.sequences.tolist()]
         if scores.folds is not None:
             fold = scores.folds
-        elif names is not None:
-            fold = deal([names[k] for k in scores.sequences.tolist()], FOLDS, seed).of
+        elif scored is not None:
+            fold = deal(scored, FOLDS, seed).of
         else:
             fold = deal(keys, FOLDS, seed).of
-        judged = cls(scores, gold, offsets, fold, texts, y, (), threads)
+        judged = cls(scores, gold, offsets, fold, texts, y, (), threads, names, cuts_in_a_row(scored))
         return judged if scores.exact else replace(judged, notes=tuple(judged._doubts(keys)))
 
     def __len__(self) -> int:
@@ -296,7 +319,7 @@ class Judged:
         chosen = np.flatnonzero(use if touched is None else use & touched)
         ids = self.plain[np.repeat(use, sizes)]
         if rules and len(chosen):
-            decoder = Decoder(self.labels, rules, on_infeasible="relax", max_states=_STATES)
+            decoder = Decoder(self.labels, rules, on_infeasible="relax", max_states=STATES)
             values = None if given is None else [given[b] for b in chosen.tolist()]
             decodings = decoder.decode_batch(subset(self.scores.lattices, chosen), values, threads=self.threads)
             here = np.zeros(len(self), dtype=bool)

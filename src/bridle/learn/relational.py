@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import chain, compress
 from typing import Any, Literal, Self, cast
 
@@ -18,6 +18,7 @@ import numpy as np
 from bridle.arrays import is_integer
 from bridle.automata import DFA, CountingAutomaton
 from bridle.deadline import Deadline
+from bridle.decoding.documents import cuts_of
 from bridle.decoding.problem import check_given
 from bridle.engines.highs import INTEGRALITY, IntegerProgram, Solver
 from bridle.errors import LabelError, ModelError, RuleError, shown
@@ -25,15 +26,17 @@ from bridle.features.columns import columns_of, sequences_of
 from bridle.labels import Bools, Labels, Scheme
 from bridle.learn.candidates import KINDS, OF_TOKENS, Candidate, Limits
 from bridle.learn.counted import Counted, Ints, corrupt, wrong_labellings
+from bridle.learn.documents import ACROSS, AGREEMENT, across, joined_labels, mine_agreement
 from bridle.learn.evidence import Learned, rules_of
 from bridle.models.checks import check_seed, given_of, ids_of, labellings_of, names_of, one_of
 from bridle.models.estimator import Estimator
 from bridle.report.significance import Floats, benjamini_hochberg
 from bridle.rules.base import Rule
+from bridle.rules.documents import in_document
 from bridle.rules.lint_automata import Questions, TooLarge
 from bridle.rules.positions import Allow
 
-ALL = tuple(KINDS)
+ALL = (*KINDS, AGREEMENT)
 _SECONDS = 5.0  # for one clause; then the rules are chosen greedily
 _PATTERNS = 2_000  # wrong labellings that the same rules separate are one pattern; the frequent ones count
 
@@ -62,15 +65,17 @@ class Report:
 class RelationalRules(Estimator):
     """Find rules between the labels of a sequence in labelled sequences (Fersini et al. 2012).
 
-    `fit` sets `rules_`, ready for a `Decoder`; `learned_`, the same with their evidence, the most useful first;
-    `powers_`, the share of wrong labellings that each separates; and `report_`, counts of candidates.
+    `fit` sets `rules_`, ready for a `Decoder`; `learned_`, the same with their evidence, the most useful first, those
+    about documents last; `powers_`, the share of wrong labellings that each separates (NaN for rules about documents);
+    and `report_`, counts of candidates.
 
     Parameters
     ----------
     kinds : sequence of str, optional
         Kinds of rules to look for; all by default. ``"adjacency"``, ``"precedence"``, ``"presence"``, ``"ends"``,
         ``"count"``, ``"implication"`` and ``"exclusion"`` are about labels only, ``"change"`` and ``"tokens"`` also
-        look at tokens.
+        look at tokens. ``"agreement"`` of equal tokens is about documents, and looks at tokens; documents also have
+        ``"precedence"``, ``"presence"``, ``"count"``, ``"implication"`` and ``"exclusion"``.
     min_support : int, default 10
         Number of sequences to which a rule must apply.
     min_confidence : float, default 0.95
@@ -140,6 +145,7 @@ class RelationalRules(Estimator):
         given: Sequence[Mapping[str, Any]] | None = None,
         *,
         wrong: Sequence[Sequence[Sequence[str]]] | None = None,
+        groups: Sequence[Hashable] | None = None,
     ) -> Self:
         """Find rules.
 
@@ -154,6 +160,8 @@ class RelationalRules(Estimator):
         wrong : sequence, optional
             For each sequence, labellings that are wrong, for example the k best of a model. By default they are
             generated from `y`.
+        groups : sequence, optional
+            The document of each sequence; those of a document are in a row. Rules about documents are then found, too.
 
         Returns
         -------
@@ -166,12 +174,16 @@ class RelationalRules(Estimator):
             If a setting is invalid, or all kinds need tokens and there are none.
         LabelError
             If `y` does not fit `X`, or `wrong` does not fit `y`.
+        GivenError
+            If a document comes back after another one.
         """
         self._check()
         data = self._counted(X, y, given)
-        skipped = tuple(kind for kind in self.kinds if kind in OF_TOKENS) if data.tokens is None else ()
+        of_tokens = {*OF_TOKENS, AGREEMENT} if groups is not None else OF_TOKENS
+        skipped = tuple(kind for kind in self.kinds if kind in of_tokens) if data.tokens is None else ()
         limits = Limits(float(self.min_confidence), int(self.min_support))
-        candidates = [c for kind in self.kinds if kind not in skipped for c in KINDS[kind](data, limits)]
+        proposers = [KINDS[kind] for kind in self.kinds if kind in KINDS and kind not in skipped]
+        candidates = [candidate for propose in proposers for candidate in propose(data, limits)]
         dropped: Counter[str] = Counter()
         good = self._needed(self._true(candidates, data, dropped), data, dropped)
         if wrong is None:
@@ -195,20 +207,43 @@ class RelationalRules(Estimator):
             dropped["less useful than max_rules others"] = len(best) - self.max_rules
             best = best[: self.max_rules]
 
+        of_documents, proposed = ([], []) if groups is None else self._about_documents(data, groups, limits, dropped)
+        if self.max_rules is not None:
+            of_documents = of_documents[: self.max_rules - len(best)]
         self.labels_ = data.labels
-        self.learned_ = [self._learned(good[i], int(broken[i].sum()), data) for i in best]
-        self.powers_ = [float(powers[i]) for i in best]
+        self.learned_ = [self._learned(good[i], int(broken[i].sum()), data) for i in best] + of_documents
+        self.powers_ = [float(powers[i]) for i in best] + [math.nan] * len(of_documents)
         self.rules_ = rules_of(self.learned_)
         self.report_ = Report(
-            dict(Counter(c.kind for c in candidates)),
+            dict(Counter([*(c.kind for c in candidates), *proposed])),
             {reason: int(n) for reason, n in dropped.items()},
-            dict(Counter(good[i].kind for i in best)),
+            dict(Counter(learned.kind for learned in self.learned_)),
             skipped,
             len(labellings),
             float(separates[best].any(axis=0).mean()) if len(labellings) and best else 0.0,
             tuple((tuple(str(good[i].rule) for i in clause.rules), clause.power) for clause in clauses),
         )
         return self
+
+    def _about_documents(
+        self, data: Counted, groups: Sequence[Hashable], limits: Limits, dropped: Counter[str]
+    ) -> tuple[list[Learned], list[str]]:
+        """Find rules about documents; return the kinds of all candidates, too."""
+        documents = np.array(cuts_of(groups), dtype=np.int64)
+        found: list[Learned] = []
+        if AGREEMENT in self.kinds and data.tokens is not None:
+            found = mine_agreement(data, documents, support=limits.support, significance=self.significance)
+        kinds = [kind for kind in self.kinds if kind in ACROSS]
+        joined, reasons = joined_labels(data, documents), Counter[str]()
+        candidates = list(across(joined, kinds, limits))
+        good = self._needed(self._true(candidates, joined, reasons), joined, reasons)
+        for candidate in sorted(good, key=lambda c: (c.log_tail, str(c.rule))):
+            learned = self._learned(candidate, int(candidate.broken(joined).sum()), joined)
+            found.append(replace(learned.hard(), rule=in_document(candidate.rule), unit="documents"))
+        for reason, n in reasons.items():
+            dropped[f"about documents: {reason.replace('sequence', 'document')}"] += n
+        kept = found if self.penalty is None else [_by_counts(learned) for learned in found]
+        return kept, [AGREEMENT] * len(found[: len(found) - len(good)]) + [c.kind for c in candidates]
 
     def _check(self) -> None:
         if isinstance(self.kinds, str) or not all(isinstance(kind, str) for kind in self.kinds):
@@ -275,9 +310,11 @@ class RelationalRules(Estimator):
     def _learned(self, candidate: Candidate, exceptions: int, data: Counted) -> Learned:
         support = int(candidate.applies.sum())
         learned = Learned(candidate.rule, candidate.kind, len(data) - exceptions, len(data), support)
-        return (
-            learned if self.penalty is None else learned.soft(round(-math.log((exceptions + 0.5) / (support + 1)), 3))
-        )
+        return learned if self.penalty is None else _by_counts(learned)
+
+
+def _by_counts(learned: Learned) -> Learned:
+    return learned.soft(round(-math.log((learned.exceptions + 0.5) / (learned.support + 1)), 3))
 
 
 def _ids(data: Counted, wrong: Any) -> list[list[Ints]]:
