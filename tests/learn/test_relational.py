@@ -15,7 +15,7 @@ from bridle import rules as r
 from bridle.errors import BridleError, FeatureError, GivenError, LabelError, ModelError
 from bridle.learn.candidates import KINDS, Limits
 from bridle.learn.counted import Counted
-from bridle.learn.relational import ALL, RelationalRules, automata_of, implied
+from bridle.learn.relational import RelationalRules, automata_of, implied
 from bridle.rules.base import Rule, Soft
 from bridle.rules.lint_automata import Questions
 from strategies import random_labels, seeds
@@ -40,7 +40,7 @@ def lists(data: Counted) -> tuple[list[list[str]], list[list[str]]]:
     return [[tokens[t] for t in span] for span in spans], [[names[data.ids[t]] for t in span] for span in spans]
 
 
-@pytest.mark.parametrize("kind", ALL)
+@pytest.mark.parametrize("kind", KINDS)
 def test_counts_are_those_of_the_rules(kind: str) -> None:
     seen = 0
     for rng in seeds(25, key=71):

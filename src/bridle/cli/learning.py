@@ -239,7 +239,7 @@ def learn(
     miner = RelationalRules(
         ALL if kinds is None else [name.strip() for name in kinds.split(",")],
         select="all" if relative else "cover",
-        penalty=None,
+        penalty="counts" if soft else None,
         seed=seed,
         scheme=scheme.library_name if tagger is None or scheme is not Scheme.AUTO else tagger.labels_.scheme,
         **{name: value for name, value in limits.items() if value is not None},  # type: ignore[arg-type]

@@ -17,7 +17,7 @@ from bridle.cli.base import Command, app, print_stderr, show_data, warn
 from bridle.cli.options import JsonOption, SeedOption, ThreadsOption
 from bridle.errors import BridleError, FileError
 
-NAMES = ("srl", "pos", "segmentation", "citations", "addresses", "learned-rules")
+NAMES = ("srl", "pos", "segmentation", "citations", "addresses", "learned-rules", "documents")
 
 
 @app.command(cls=Command)

@@ -11,7 +11,7 @@ whole documents. Without rules, p[g](v) is the probability that case g has v vio
 
 The problem is convex with one variable. A rule stays if it makes gold significantly more likely, document by document,
 and if held-out documents are labelled better with it. One multiple of all prices is chosen by decoding, too: tokens of
-a text share their errors, so that the likeliest price of agreement is often too high.
+a text share their errors, so that the likeliest price of agreement is often too high, and never too low.
     B sequences (b)    D documents (d)    G cases (g)    R rules (r)    N tokens
 """
 
@@ -33,20 +33,18 @@ from bridle.labels import Bools
 from bridle.lattice import Lattice
 from bridle.learn.candidates import KINDS, Candidate, Limits
 from bridle.learn.counted import Counted, Ints
-from bridle.learn.evidence import Given, Ids, Learned, counter, priced
+from bridle.learn.evidence import Given, Ids, Learned, agreement_over_document, counter, priced
 from bridle.learn.judged import STATES, Judged, Say
-from bridle.learn.pricing import MULTIPLES, Effect, effect_of
+from bridle.learn.pricing import Effect, effect_of
 from bridle.report.sequences import SequenceScores
 from bridle.report.significance import Comparison, Floats, benjamini_hochberg, log_binomial, log_tail
 from bridle.rules.base import Rule, Soft
 from bridle.rules.conditions import Tokens
 from bridle.rules.documents import (
-    InDocument,
     JoinedSentences,
     broken_labels,
     count_in_document,
     groups_of_document,
-    hard_part,
     joined_rule,
 )
 from bridle.rules.equal import SameLabelForEqual
@@ -54,34 +52,29 @@ from bridle.rules.equal import SameLabelForEqual
 AGREEMENT = "agreement"
 ACROSS = ("precedence", "presence", "count", "implication", "exclusion")  # kinds that documents can have, too
 _TOKENS = ("[A-Z].*", r".*\d.*", "[a-z].*")  # whose labels may agree
+_MULTIPLES = (1.0, 0.5, 0.25)  # of the likeliest prices
 _DRAWS = 100  # labellings of each document
 _DEAREST = 30.0  # weight
 _STEPS = 50  # of the search for a weight
-
-
-def _agreement(rule: Rule) -> SameLabelForEqual | None:
-    """Return the rule about agreement inside a rule about documents."""
-    bare = hard_part(rule)
-    inner = bare.rule if isinstance(bare, InDocument) else bare
-    return inner if isinstance(inner, SameLabelForEqual) else None
 
 
 # ---- candidates ------------------------------------------------------------------------------------------------------
 
 
 def mine_agreement(
-    data: Counted, documents: npt.NDArray[np.int64], *, support: int, significance: float
+    data: Counted, documents: npt.NDArray[np.int64], limits: Limits, significance: float
 ) -> list[Learned]:
     """Find tokens whose labels agree in documents more often than by chance.
 
-    documents (D + 1,): the first sequence of each, and their number. The evidence counts pairs of equal tokens that
-    follow each other; by chance they agree as often as two tokens that are drawn at random.
+    documents (D + 1,): the first sequence of each, and the number of all. limits: documents with such tokens, and the
+    share of the pairs that must agree. A pair is a token and the next one with the same text; by chance it agrees as
+    often as any two such tokens.
     """
     assert data.tokens is not None
     kinds = np.array(data.labels.kinds)[data.ids]
-    found, tails = list[Learned](), list[float]()
+    candidates, tails = list[Learned](), list[float]()
     for pattern in _TOKENS:
-        rule = r.in_document(r.same_label_for_equal(Tokens(pattern))).soft(0.0, per="violation")
+        rule = r.in_document(r.same_label_for_equal(Tokens(pattern)))
         here = data.matching(pattern)
         shares = np.bincount(kinds[here]) / max(int(here.sum()), 1)
         pairs = held = applies = 0
@@ -93,11 +86,11 @@ def mine_agreement(
                     pairs, held = pairs + 1, held + (other == kind)
                 last[data.tokens[t]] = kind
             applies += pairs > before
-        if applies >= support:
-            found.append(Learned(rule, AGREEMENT, held, pairs, pairs, "pairs of equal tokens"))
+        if applies >= limits.support and held >= limits.confidence * pairs:
+            candidates.append(Learned(rule, AGREEMENT, held, pairs, pairs, "pairs of equal tokens"))
             tails.append(log_binomial(held, pairs, float(shares @ shares)))
     sure = benjamini_hochberg(tails, significance)
-    return [learned for learned, trust in zip(found, sure, strict=True) if trust]
+    return [learned for learned, trust in zip(candidates, sure, strict=True) if trust]
 
 
 def joined_labels(data: Counted, documents: npt.NDArray[np.int64]) -> Counted:
@@ -114,11 +107,11 @@ def joined_labels(data: Counted, documents: npt.NDArray[np.int64]) -> Counted:
 
 def across(data: Counted, kinds: Sequence[str], limits: Limits) -> Iterator[Candidate]:
     """Propose rules about joined documents."""
-    at_break = len(data.labels) - 1
+    outside = {y for y, tag in enumerate(data.labels.tag_of) if tag == ""} | {len(data.labels) - 1}
     for kind in kinds:
         for candidate in KINDS[kind](data, limits):
             named = (names.resolve(data.labels, {}) for names in candidate.rule.names())
-            if not any(at_break in ids for sets in named for ids in sets):
+            if not any(outside & ids for sets in named for ids in sets):
                 yield candidate
 
 
@@ -127,7 +120,7 @@ def across(data: Counted, kinds: Sequence[str], limits: Limits) -> Iterator[Cand
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Cases:
-    """What one rule says of gold."""
+    """The cases of one rule."""
 
     log_p: Floats  # (G, V)  log of the probability of v violations, without rules
     gold: Ints  # (G,)  violations of gold
@@ -234,15 +227,15 @@ class Documents:
 
     def cases(self, rules: Sequence[Rule], scale: float) -> list[Cases]:
         """Take rules about documents apart. scale: of the scores."""
-        others = [rule for rule in rules if _agreement(rule) is None]
+        others = [rule for rule in rules if agreement_over_document(rule) is None]
         of_others = iter(self._drawn_cases(others, scale) if others else ())
         result = []
         for rule in rules:
-            agreement = _agreement(rule)
+            agreement = agreement_over_document(rule)
             if agreement is None:
                 result.append(next(of_others))
             else:
-                once = not isinstance(rule, Soft) or rule.per == "sequence"
+                once = isinstance(rule, Soft) and rule.per == "sequence"  # a hard rule becomes one per violation
                 result.append(self._agreement_cases(agreement, self._kinds(scale), once))
         return result
 
@@ -382,7 +375,7 @@ def fit_documents(
         return documents.judge(ids)
 
     multiple, best = 1.0, held_out(kept, 1.0)
-    for other in MULTIPLES[1:] if kept else ():
+    for other in _MULTIPLES[1:] if kept else ():
         say(f"{other:g} times all prices, on held-out documents")
         scores = held_out(kept, other)
         if scores.quality.mean() > best.quality.mean():

@@ -27,6 +27,7 @@ from bridle.models.checks import count_of_threads, one_of, positive
 from bridle.rules.base import Rule, Soft
 from bridle.rules.compiled import CompiledRules
 from bridle.rules.documents import InDocument, hard_part
+from bridle.rules.equal import SameLabelForEqual
 
 Given = Mapping[str, Any]
 Ids = npt.NDArray[np.int32]
@@ -201,8 +202,20 @@ def _share(learned: Learned, a: float) -> float:
 
 
 def priced(rule: Rule, penalty: float) -> Soft:
-    """Return the rule with this penalty, paid as often as before; a hard rule is then paid once per sequence."""
-    return replace(rule, penalty=penalty) if isinstance(rule, Soft) else rule.soft(penalty)
+    """Return the rule with this penalty, paid as often as before.
+
+    A hard rule is then paid once per sequence, but agreement over documents for each violation: one price for a whole
+    document would not say how many tokens agree.
+    """
+    if isinstance(rule, Soft):
+        return replace(rule, penalty=penalty)
+    return rule.soft(penalty, "violation" if agreement_over_document(rule) is not None else "sequence")
+
+
+def agreement_over_document(rule: Rule) -> SameLabelForEqual | None:
+    """Return what a rule, hard or soft, says of equal tokens in a document; None if it is about something else."""
+    bare = hard_part(rule)
+    return bare.rule if isinstance(bare, InDocument) and isinstance(bare.rule, SameLabelForEqual) else None
 
 
 def about_document(rule: Rule) -> bool:

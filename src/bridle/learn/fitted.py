@@ -76,6 +76,8 @@ class FittedRules:
     multiple : float
         Factor on all prices by which held-out sequences are labelled best; 1 unless another one is significantly
         better.
+    document_multiple : float
+        The same for rules about documents.
     multiples : dict of float to float
         Quality on held-out sequences under each multiple that was tried.
     notes : tuple of str
@@ -104,6 +106,7 @@ class FittedRules:
     l1: float
     scale: float
     multiple: float
+    document_multiple: float
     multiples: dict[float, float]
     notes: tuple[str, ...]
     sequences: int
@@ -137,7 +140,8 @@ class FittedRules:
         return [
             f"priced for model {self.fingerprint} on {self.sequences:,} sequences{self._of_documents()} in "
             f"{self.folds} folds, {how}",
-            f"scale of the scores: {self.scale:.3g}; multiple of the likeliest prices: {self.multiple:g}",
+            f"scale of the scores: {self.scale:.3g}; multiple of the likeliest prices: {self.multiple:g}"
+            + (f", of those of rules about documents: {self.document_multiple:g}" if self.documents else ""),
             *(f"note: {note}" for note in self.notes),
             f"sequences all right: {self._both('exact', 1)} ({self.exact})",
             f"F1 of segments: {self._both('f1')}; quality: {self._both('quality')}",
@@ -275,12 +279,12 @@ def fit_rules(
     if rules is None or isinstance(rules, RelationalRules):
         say("looking for rules")
         scheme = judged.labels.scheme
-        miner = rules or RelationalRules(select="all", penalty=None, scheme=scheme, seed=seed)
-        found = _mine(miner, judged)
+        miner = rules or RelationalRules(select="all", scheme=scheme, seed=seed)
+        mined = _mine(miner, judged)
     else:
-        found = _with_evidence(as_rules(rules), judged)
-    across = [item for item in found if judged.documents is not None and about_document(item.rule)]
-    candidates = [item for item in found if item not in across]
+        mined = _with_evidence(as_rules(rules), judged)
+    across = [item for item in mined if judged.documents is not None and about_document(item.rule)]
+    candidates = [item for item in mined if item not in across]
     say(f"pricing {len(candidates)} rules on {len(judged):,} sequences")
     plain = judged.judge(judged.plain)
     terms = L1 if l1 == "auto" else (float(l1),)
@@ -294,8 +298,9 @@ def fit_rules(
         learned = replace(candidates[r], rule=priced(candidates[r].rule, penalty))
         kept.append(PricedRule(learned, effects[r]))
     kept.sort(key=lambda rule: (rule.effect.p or 0.0, str(rule.learned.rule)))
+    document_multiple = 1.0
     if across:
-        documents = Documents(judged, [item.rule for item in found])
+        documents = Documents(judged, [item.rule for item in mined])
         if not (kept and gains["quality"].gain > 0):
             kept, held_out = [], plain
         fit = fit_documents(
@@ -310,7 +315,7 @@ def fit_rules(
         kept += [PricedRule(replace(across[r], rule=rule), effect) for r, (rule, effect) in fit.kept.items()]
         held_out = fit.held_out if fit.kept else held_out
         gains = documents.compare(plain, held_out)
-        dropped = dropped + fit.dropped
+        dropped, document_multiple = dropped + fit.dropped, fit.multiple
     return FittedRules(
         tuple(kept),
         bool(kept) and gains["quality"].gain > 0,
@@ -321,13 +326,14 @@ def fit_rules(
         best.pricing.l1,
         best.prices.scale,
         best.prices.multiple,
+        document_multiple,
         best.multiples,
         (*judged.notes, *best.pricing.notes),
         len(judged),
         judged.n_folds,
         len(documents) if across else 0,
         judged.scores.source,
-        len(found),
+        len(mined),
         {reason: n for reason, n in dropped.items() if n},
         judged.scores.fingerprint,
     )
@@ -393,8 +399,8 @@ def _mine(miner: RelationalRules, judged: Judged) -> list[Learned]:
     groups = judged.names
     if groups is not None and given is not None:
         groups = [groups[k] for k in judged.scores.sequences.tolist()]
-    found = miner.fit(texts, y, given, groups=None if cuts_in_a_row(groups) is None else groups).learned_
-    return [learned if about_document(learned.rule) else learned.hard() for learned in found]
+    mined = miner.fit(texts, y, given, groups=None if cuts_in_a_row(groups) is None else groups).learned_
+    return [learned.hard() for learned in mined]
 
 
 def _with_evidence(rules: Sequence[Rule], judged: Judged) -> list[Learned]:

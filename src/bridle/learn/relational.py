@@ -74,8 +74,9 @@ class RelationalRules(Estimator):
     kinds : sequence of str, optional
         Kinds of rules to look for; all by default. ``"adjacency"``, ``"precedence"``, ``"presence"``, ``"ends"``,
         ``"count"``, ``"implication"`` and ``"exclusion"`` are about labels only, ``"change"`` and ``"tokens"`` also
-        look at tokens. ``"agreement"`` of equal tokens is about documents, and looks at tokens; documents also have
-        ``"precedence"``, ``"presence"``, ``"count"``, ``"implication"`` and ``"exclusion"``.
+        look at tokens. ``"agreement"`` of equal tokens is about documents and looks at tokens; with ``penalty=None``
+        it must reach `min_confidence`. Other kinds about documents: ``"precedence"``, ``"presence"``, ``"count"``,
+        ``"implication"`` and ``"exclusion"``.
     min_support : int, default 10
         Number of sequences to which a rule must apply.
     min_confidence : float, default 0.95
@@ -230,20 +231,22 @@ class RelationalRules(Estimator):
     ) -> tuple[list[Learned], list[str]]:
         """Find rules about documents; return the kinds of all candidates, too."""
         documents = np.array(cuts_of(groups), dtype=np.int64)
-        found: list[Learned] = []
+        agreement: list[Learned] = []
         if AGREEMENT in self.kinds and data.tokens is not None:
-            found = mine_agreement(data, documents, support=limits.support, significance=self.significance)
+            limits_of_pairs = limits if self.penalty is None else replace(limits, confidence=0.0)
+            agreement = mine_agreement(data, documents, limits_of_pairs, self.significance)
         kinds = [kind for kind in self.kinds if kind in ACROSS]
         joined, reasons = joined_labels(data, documents), Counter[str]()
         candidates = list(across(joined, kinds, limits))
         good = self._needed(self._true(candidates, joined, reasons), joined, reasons)
+        others: list[Learned] = []
         for candidate in sorted(good, key=lambda c: (c.log_tail, str(c.rule))):
             learned = self._learned(candidate, int(candidate.broken(joined).sum()), joined)
-            found.append(replace(learned.hard(), rule=in_document(candidate.rule), unit="documents"))
+            others.append(replace(learned.hard(), rule=in_document(candidate.rule), unit="documents"))
         for reason, n in reasons.items():
             dropped[f"about documents: {reason.replace('sequence', 'document')}"] += n
-        kept = found if self.penalty is None else [_by_counts(learned) for learned in found]
-        return kept, [AGREEMENT] * len(found[: len(found) - len(good)]) + [c.kind for c in candidates]
+        kept = [learned if self.penalty is None else _by_counts(learned) for learned in (*agreement, *others)]
+        return kept, [*(learned.kind for learned in agreement), *(c.kind for c in candidates)]
 
     def _check(self) -> None:
         if isinstance(self.kinds, str) or not all(isinstance(kind, str) for kind in self.kinds):

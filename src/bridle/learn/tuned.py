@@ -17,9 +17,10 @@ import numpy as np
 from bridle.errors import RuleError, shown
 from bridle.frames import LabelLists, Table
 from bridle.labels import Bools
-from bridle.learn.evidence import Given, Ids, priced
+from bridle.learn.documents import Cases, Documents
+from bridle.learn.evidence import Given, Ids, about_document, priced
 from bridle.learn.judged import Judged, Say, ScoredBy
-from bridle.learn.pricing import Effect, Prices, Pricing, best_multiple, effect_of, fit_prices
+from bridle.learn.pricing import Effect, Pricing, best_multiple, effect_of, fit_prices
 from bridle.learn.scores import Scores
 from bridle.models.checks import check_callable, positive
 from bridle.models.folds import CrossFit
@@ -56,7 +57,8 @@ class TunedRule:
     rule : Rule or None
         The tuned rule; None if it is off.
     gold_breaks, model_breaks : int
-        Sequences in which gold labels break it, and in which those of the model do without rules.
+        Sequences in which gold labels break it, and in which those of the model do without rules; documents if a rule
+        is about documents.
     effect : Effect or None
         Its effect among the others; None if it is off.
     """
@@ -229,7 +231,7 @@ def tune_rules(
     given : sequence of mapping, optional
         Values that rules refer to by name, a mapping per sequence.
     scored_by, cross_fit, groups
-        Whose scores, as for `fit_rules`.
+        Whose scores, as for `fit_rules`. Rules ``in the document: ...`` hold over groups whose sequences are in a row.
     l1 : float, default 1.0
         How much the log-likelihood must gain for a penalty of 1.
     seed : int, default 0
@@ -285,26 +287,27 @@ def tune_rules(
     say(f"pricing {len(written)} rules on {len(judged):,} sequences")
     tuner = _Tuner(judged, written, l1, say)
     chosen = tuner.choose(None)
-    folds = [(judged.fold == fold, tuner.choose(judged.fold != fold)) for fold in np.unique(judged.fold)]
+    folds = [(tuner.fold == fold, tuner.choose(tuner.fold != fold)) for fold in np.unique(tuner.fold)]
 
     def held_out(multiple: float) -> SequenceScores:
         say(f"{multiple:g} times all prices, on held-out sequences")
         return tuner.held_out([(held, choice.times(multiple)) for held, choice in folds])
 
-    multiple, _ = best_multiple(lambda multiple: held_out(multiple).quality)
+    multiple, _ = best_multiple(lambda multiple: tuner.quality(held_out(multiple)))
     say("comparing with no rules and with the rules as written")
     ways: dict[Ways, SequenceScores] = {
         "none": judged.judge(judged.plain),
         "written": judged.judge(tuner.decode(written)),
         "tuned": held_out(multiple),
     }
-    plain, best = ways["none"], _best({way: scores.quality for way, scores in ways.items()})
+    qualities = {way: tuner.quality(scores) for way, scores in ways.items()}
+    best = _best(qualities)
     return TunedRules(
         tuner.rows(chosen.times(multiple)),
         best,
         {way: scores.to_dict() for way, scores in ways.items()},
-        {way: compare_scores(plain, scores)["exact"] for way, scores in ways.items() if way != "none"},
-        {way: Comparison.of(other.quality, ways[best].quality) for way, other in ways.items() if way != best},
+        {way: tuner.compare(ways["none"], scores)["exact"] for way, scores in ways.items() if way != "none"},
+        {way: Comparison.of(quality, qualities[best]) for way, quality in qualities.items() if way != best},
         len(judged),
         judged.n_folds,
         judged.scores.source,
@@ -356,29 +359,57 @@ class _Tuner:
 
     def __init__(self, judged: Judged, rules: Sequence[Rule], l1: float, say: Say) -> None:
         self._judged, self._rules, self._l1, self._say = judged, list(rules), l1, say
-        self.pricing = Pricing(judged, rules, l1=l1, significance=1.0, say=say)
+        across = [judged.documents is not None and about_document(rule) for rule in rules]
+        self._alone = np.flatnonzero(np.logical_not(across)).tolist()  # rules about sequences
+        self.pricing = Pricing(judged, [rules[r] for r in self._alone], l1=l1, significance=1.0, say=say)
         self._prices = self.pricing.learn()
+        self._documents = Documents(judged, rules) if any(across) else None
+        self._cases: dict[int, Cases] = {}  # of rules about documents
         self._given = given = judged.given_for(rules)
-        self._gold = judged.broken(rules, judged.gold, given)  # (B, R)
-        self._model = judged.broken(rules, judged.plain, given)  # (B, R)
+        self.fold = judged.fold  # (B,), or with rules about documents (D,), as everything that follows
+        if self._documents is None:
+            self._gold = judged.broken(rules, judged.gold, given)  # (B, R)
+            self._model = judged.broken(rules, judged.plain, given)  # (B, R)
+        else:
+            self.fold, numbers = self._documents.fold, np.flatnonzero(across).tolist()
+            cases = self._documents.cases([rules[r] for r in numbers], self._prices.scale)
+            self._cases = dict(zip(numbers, cases, strict=True))
+            self._gold = self._documents.broken(rules, judged.gold)
+            self._model = self._documents.broken(rules, judged.plain)
         self._touched: Bools = np.asarray(self._model.any(axis=1))
 
     def decode(self, rules: Sequence[Rule], use: Bools | None = None) -> Ids:
         """(N,): the best labels of all sequences, or of those that are used, under rules."""
+        if self._documents is not None:
+            return self._documents.decode(rules, use)
         return self._judged.decode(rules, self._given, self._touched, use)
 
     def held_out(self, folds: Sequence[tuple[Bools, _Chosen]]) -> SequenceScores:
         """Decode each fold under the rules that were chosen for it."""
         ids = np.empty(len(self._judged.gold), dtype=np.int32)
         for held, choice in folds:
-            ids[np.repeat(held, np.diff(self._judged.offsets))] = self.decode(choice.rules(), held)
+            sequences = held if self._documents is None else self._documents.sequences(held)
+            ids[np.repeat(sequences, np.diff(self._judged.offsets))] = self.decode(choice.rules(), held)
         return self._judged.judge(ids)
+
+    def quality(self, scores: SequenceScores, use: Bools | None = None) -> Floats:
+        """Return the quality of each sequence, or of each document."""
+        return scores.quality if self._documents is None else self._documents.quality(scores, use)
+
+    def compare(self, before: SequenceScores, after: SequenceScores) -> dict[str, Comparison]:
+        """Compare two labellings of all sequences."""
+        return compare_scores(before, after) if self._documents is None else self._documents.compare(before, after)
 
     def choose(self, use: Bools | None) -> _Chosen:
         """Choose what to do with each rule, judged on the sequences that are used."""
         l1 = self._l1 * (1.0 if use is None else float(use.mean()))
-        prices = fit_prices(self.pricing.competitors, l1=l1, start=self._prices, use=use)
-        variants = [self._variants(r, prices, use) for r in range(len(self._rules))]
+        sequences = use if use is None or self._documents is None else self._documents.sequences(use)
+        prices = fit_prices(self.pricing.competitors, l1=l1, start=self._prices, use=sequences)
+        penalties = np.zeros(len(self._rules))
+        penalties[self._alone] = prices.penalties
+        for r, cases in self._cases.items():
+            penalties[r] = cases.weight(l1, use) / prices.scale
+        variants = [self._variants(r, float(penalty), use) for r, penalty in enumerate(penalties)]
         soft = [isinstance(rule, Soft) or bool(self._broken(r, use)) for r, rule in enumerate(self._rules)]
         chosen = _Chosen(variants, ["soft" if starts else "hard" for starts in soft])
         best = self._quality(chosen.rules(), use)
@@ -407,15 +438,18 @@ class _Tuner:
 
     def _quality(self, rules: Sequence[Rule], use: Bools | None = None) -> Floats:
         """Measure the quality of each sequence that is used, decoded under rules."""
-        return self._judged.judge(self.decode(rules, use), use).quality
+        ids = self.decode(rules, use)
+        if self._documents is None:
+            return self._judged.judge(ids, use).quality
+        return self.quality(self._documents.judge(ids, use), use)
 
     def _broken(self, r: int, use: Bools | None) -> int:
         """Count the sequences that are used in which gold breaks a rule."""
         return int((self._gold[:, r] if use is None else self._gold[use, r]).sum())
 
-    def _variants(self, r: int, prices: Prices, use: Bools | None) -> dict[Choice, Rule | None]:
+    def _variants(self, r: int, price: float, use: Bools | None) -> dict[Choice, Rule | None]:
         """List the variants of a rule: a soft one may become hard if gold never breaks it, a hard one may stay so."""
-        written, penalty = self._rules[r], float(f"{prices.penalties[r]:.3g}")
+        written, penalty = self._rules[r], float(f"{price:.3g}")
         variants: dict[Choice, Rule | None] = {"soft": priced(written, penalty) if penalty > 0 else None, "off": None}
         if not isinstance(written, Soft):
             variants["hard"] = written
