@@ -16,6 +16,7 @@ import io
 import json
 import os
 import pkgutil
+import re
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -29,6 +30,7 @@ import bridle
 from bridle.cli import app
 from bridle.errors import MissingExtra
 
+_SKIPPED = re.compile(r".*(__main__$|\.integrations\.|\.cli\.)").match
 ROOT = str(Path(bridle.__file__).parent) + os.sep
 RULES = "at most 1 token of N\nstarts with D\nfix V at tokens /sat/\nN before V  [penalty 2.0]\n"
 SENTENCES = "the D\ncat N\nsat V\n\na D\ndog N\nran V\noff P\n\n"
@@ -79,10 +81,11 @@ def traced(words: Sequence[str]) -> Trace:
 
 def traces(folder: Path) -> dict[str, Trace]:
     """A toy model is trained in the folder; one sentence is tagged without and with rules."""
-    for module in pkgutil.walk_packages(bridle.__path__, "bridle."):  # imports are no part of the way
-        if not module.name.endswith("__main__") and ".integrations." not in module.name:
-            with suppress(MissingExtra):  # bridle.torch
-                importlib.import_module(module.name)
+    # imports are no part of the way; a command line imports its own command only
+    modules = [module.name for module in pkgutil.walk_packages(bridle.__path__, "bridle.") if not _SKIPPED(module.name)]
+    for module in (*modules, "bridle.cli.training", "bridle.cli.tagging"):
+        with suppress(MissingExtra):  # bridle.torch
+            importlib.import_module(module)
     texts = {"train.txt": SENTENCES * 20, "one.txt": "the\ndog\nsat\n", "my.rules": RULES}
     for name, text in texts.items():
         (folder / name).write_text(text)

@@ -77,11 +77,6 @@ class Format:
         return False
 
     @classmethod
-    def surely(cls, head: str) -> bool:
-        """Check whether a file that begins like this has this format even if another one is expected."""
-        return False
-
-    @classmethod
     def misfit(cls, head: str) -> str:
         """Return a sentence that says why a file that begins like this does not have this format, or ""."""
         return ""
@@ -273,7 +268,8 @@ def format_guessed(path: str, source: Source | None = None) -> str:
 
 def sure_format(head: str) -> str | None:
     """The name of the format that a file without a telling suffix has, by its first lines; None if it may be text."""
-    candidates = [kind for kind in _FORMATS.values() if kind.surely(head)]
+    # formats whose beginning no other one has say so: `surely(head)`
+    candidates = [kind for kind in _FORMATS.values() if hasattr(kind, "surely") and kind.surely(head)]
     special = {base for kind in candidates for base in kind.__mro__[1:]}
     return next((kind.name for kind in candidates if kind not in special), None)
 

@@ -206,26 +206,30 @@ def label_parts(outcomes: Outcomes, n: int) -> tuple[Any, ...]:
     return rows.astype(np.int64), known, names.offsets, None, names.data, outcomes.ids[: rows[-1]]
 
 
-def parts_of(column: Column, n: int) -> tuple[Any, ...]:
-    """Return the first n rows of a column for a kernel: offsets of rows, rows that are there, offsets of strings,
+def parts_of(columns: Iterable[Column], n: int) -> list[tuple[Any, ...]]:
+    """Return the first n rows of columns for a kernel: offsets of rows, rows that are there, offsets of strings,
     strings that are there, bytes, and which string each value is, if there are fewer strings than values."""
-    texts = column.texts if isinstance(column.texts, Texts) else Texts.of(column.texts)
-    rows = column.offsets[: n + 1]
-    known = None if column.known is None else column.known[:n].view(np.uint8)
-    whole = None if column.whole is None else column.whole[: rows[-1]].view(np.uint8)
-    return rows, known, texts.offsets[: rows[-1] + 1], whole, texts.data, None
+    parts: list[tuple[Any, ...]] = []
+    for column in columns:
+        texts = column.texts if isinstance(column.texts, Texts) else Texts.of(column.texts)
+        rows = column.offsets[: n + 1]
+        known = None if column.known is None else column.known[:n].view(np.uint8)
+        whole = None if column.whole is None else column.whole[: rows[-1]].view(np.uint8)
+        parts.append((rows, known, texts.offsets[: rows[-1] + 1], whole, texts.data, None))
+    return parts
 
 
-def filled(column: Column, missing: str | None, tokens: Column) -> Column:
+def filled(columns: list[Column], missing: str | None, tokens: Column) -> list[Column]:
     """Put `missing`, if there is such a text, in place of missing strings, and "_" where there is no column."""
-    if column.known is not None and column is not tokens:
-        lists = [column.row(row) for row in range(len(column))]
-        sizes = np.diff(tokens.offsets).tolist()
-        column = Column.of([[ABSENT] * n if texts is None else texts for texts, n in zip(lists, sizes, strict=True)])
-    if missing is None or column.whole is None:
-        return column
-    there = column.whole.tolist()
-    return replace(column, texts=[t if x else missing for t, x in zip(column.texts, there, strict=True)], whole=None)
+    for k, column in enumerate(columns):
+        if column.known is not None and column is not tokens:
+            lists = [column.row(row) for row in range(len(column))]
+            pairs = zip(lists, np.diff(tokens.offsets).tolist(), strict=True)
+            columns[k] = column = Column.of([[ABSENT] * n if texts is None else texts for texts, n in pairs])
+        if missing is not None and column.whole is not None:
+            there = zip(column.texts, column.whole.tolist(), strict=True)
+            columns[k] = replace(column, texts=[text if x else missing for text, x in there], whole=None)
+    return columns
 
 
 # ---- windows of text ------------------------------------------------------------------------------------------------
@@ -335,7 +339,7 @@ class Window:
     def share(self) -> float:
         """The share of the file that has been read, from 0 to 1."""
         left = len(self.data) - self.at if self.source.is_plain else 0
-        return min(max(self.source.done() - left, 0) / max(self.source.total or 0, 1), 1.0)
+        return min(max(self.source.done - left, 0) / max(self.source.total or 0, 1), 1.0)
 
 
 def _line_ends(data: bytes, low: int, high: int | None = None) -> int:
@@ -374,7 +378,7 @@ def example_blocks(
     end, tokens = start, 0
 
     def share() -> float:
-        return min(source.done() / max(source.total or 0, 1), 1.0)
+        return min(source.done / max(source.total or 0, 1), 1.0)
 
     error: BridleError | None = None
     while error is None:

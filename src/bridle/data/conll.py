@@ -103,19 +103,23 @@ class Conll(Format):
 
     @classmethod
     def looks_like(cls, head: str) -> bool:
-        widths = list(_widths(head).values())
-        alike = len(widths) > 1 and 1 < widths[0] < 100 and set(widths) == {widths[0]}
-        return alike and not _OTHER.match(head) and not names_columns(head)  # else `tsv`
+        return cls._fits(head, list(_fields(head).values()))
 
     @classmethod
     def surely(cls, head: str) -> bool:
-        tokens = _tokens(head).values()
+        """Check whether a file that begins like this has this format even if another one is expected."""
+        rows = list(_fields(head).values())
         layout: Literal["lines", "blocks"] = "blocks" if "\n\n" in head.strip() else "lines"
-        return cls.looks_like(head) and are_labels([_cut(line, "\t" in line)[-1] for line in tokens], layout)
+        return cls._fits(head, rows) and are_labels([row[-1] for row in rows], layout)
+
+    @staticmethod
+    def _fits(head: str, rows: list[list[str]]) -> bool:
+        alike = len(rows) > 1 and 1 < len(rows[0]) < 100 and all(len(row) == len(rows[0]) for row in rows)
+        return alike and not _OTHER.match(head) and not names_columns(head)  # else `tsv`
 
     @classmethod
     def misfit(cls, head: str) -> str:
-        widths = _widths(head)
+        widths = {number: len(row) for number, row in _fields(head).items()}
         first = next(iter(widths), 0)
         for number, width in widths.items():
             if width != widths[first]:
@@ -179,18 +183,16 @@ class Conll(Format):
         """
         if self.ids:
             return super().encode(block, outcomes, n, first)
-        empty = np.flatnonzero(np.diff(block.tokens.offsets[: n + 1]) == 0).tolist()
+        tokens = block.tokens
+        empty = np.flatnonzero(np.diff(tokens.offsets[: n + 1]) == 0).tolist()
         blank = [row for row in empty if fill == "empty" or row in outcomes.errors]
-        columns = [*block.columns.values()]
-        if block.gold is not None:
-            columns.append(block.gold)
-        columns = [filled(column, self.missing, block.tokens) for column in columns]
+        columns = filled([*block.columns.values(), *(() if block.gold is None else (block.gold,))], self.missing, tokens)
         between, alone = " " if self.separator == "blanks" else "\t", self.separator == "auto"
         prefix = str(_PREFIX.get(self.comment, self.comment))
         pieces, at = list[bytes](), 0
         for stop in sorted({*blank, n}):
-            parts = [*(parts_of(column, stop) for column in columns), label_parts(outcomes, stop)]
-            above = None if block.comments is None else parts_of(block.comments, stop)
+            parts = [*parts_of(columns, stop), label_parts(outcomes, stop)]
+            above = None if block.comments is None else parts_of([block.comments], stop)[0]
             while at < stop:
                 text, at = write_conll(parts, above, stop, at, between, True, ABSENT, prefix, alone)
                 pieces.append(text)
@@ -282,7 +284,8 @@ class _File:
         """Add the rows that the kernel has read."""
         count = len(kernel)
         rows, columns, comment_rows, comments, skipped, places = kernel.take()
-        self.source.leave_out(f"{DOCSTART} lines", skipped)
+        if skipped:
+            self.source.leave_out(f"{DOCSTART} lines", skipped)
         if not count:
             return
         self.fits = True
@@ -531,16 +534,10 @@ class _File:
         self.kernel = ConllReader(self.tab, self.at, slots, prefix, comment != "auto", docstart, self.ends)
 
 
-def _widths(head: str) -> dict[int, int]:
-    """Count the columns of the lines of tokens, by their numbers."""
-    tokens = _tokens(head).items()
-    return {number: len(line.split("\t") if "\t" in line else line.split()) for number, line in tokens}
-
-
-def _tokens(head: str) -> dict[int, str]:
-    """The lines of tokens, by their numbers."""
+def _fields(head: str) -> dict[int, list[str]]:
+    """The columns of the lines of tokens, by the number of the line."""
     return {
-        number: line
+        number: line.split("\t") if "\t" in line else line.split()
         for number, line in enumerate(head.split("\n"), 1)
         if line.strip() and not line.startswith(("# ", DOCSTART))
     }

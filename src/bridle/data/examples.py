@@ -191,7 +191,7 @@ class Examples(Iterator[Example]):
         int
             Number of bytes.
         """
-        return self.source.done()
+        return self.source.done
 
     def take(self, sequences: int, tokens: int) -> list[Example]:
         """Read some sequences at once.

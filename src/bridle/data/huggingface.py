@@ -34,7 +34,7 @@ class Folder(Source):
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.name = os.fspath(path)
         self.left_out, self.changed = {}, {}
-        self.total, self._done, self._closes = None, 0, False
+        self.total, self.done, self._closes = None, 0, False
 
     def head(self, size: int = 1 << 16) -> bytes:
         return b""

@@ -344,9 +344,9 @@ def _data_fields(block: Block, n: int) -> list[tuple[Any, ...]]:
     if block.ids is not None:
         fields.append(_ids_field(block.ids, n))
     for k, (name, column) in enumerate(block.columns.items()):
-        fields.append(_field(_STRINGS, "tokens" if k == 0 else output_name(name), parts_of(column, n)))
+        fields.append(_field(_STRINGS, "tokens" if k == 0 else output_name(name), parts_of([column], n)[0]))
     if block.gold is not None:
-        fields.append(_field(_STRINGS, "gold", parts_of(block.gold, n)))
+        fields.append(_field(_STRINGS, "gold", parts_of([block.gold], n)[0]))
     return fields
 
 

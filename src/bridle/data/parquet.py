@@ -284,10 +284,10 @@ class Parquet(Keyed):
                     low += len(part)
                     block = self._block(source, part, names, label, first + low - len(part))
                     yield replace(block, end=first + low, share=share)
-                source.reached(share)
+                source.done = int((source.total or 0) * share)
             if at < start:
                 raise source.shorter(f"{at:,} rows", f"at least {start:,}")
-            source.reached(1)
+            source.done = source.total or 0
 
     def _block(
         self, source: Source, batch: Any, names: Mapping[str, Sequence[str]], label: str | None, first: int

@@ -51,7 +51,7 @@ class Source:
         self.total: int | None = None  # bytes, if known
         self.left_out: dict[str, int] = {}
         self.changed: dict[str, int] = {}
-        self._done = 0
+        self.done = 0  # bytes that have been read
         self._ahead = b""
         self.waits = True  # may `head` wait for what has not come in yet?
         self._closes = path != "-"
@@ -138,14 +138,6 @@ class Source:
         """Count something that was changed."""
         self.changed[what] = self.changed.get(what, 0) + 1
 
-    def done(self) -> int:
-        """Return the number of bytes that have been read."""
-        return self._done
-
-    def reached(self, share: float) -> None:
-        """Set the number of bytes read, for a reader that does not read block by block."""
-        self._done = int((self.total or 0) * share)
-
     def close(self) -> None:
         """Close the file; standard input stays open."""
         if getattr(self, "_closes", False) and hasattr(self, "raw"):
@@ -201,7 +193,7 @@ class Source:
             return block
         try:
             block = self._grab(size)
-            self._done = self.raw.tell() if self.total is not None else self._done + len(block)
+            self.done = self.raw.tell() if self.total is not None else self.done + len(block)
         except (OSError, EOFError, zlib.error) as error:
             raise self.unreadable(error) from None
         return block
@@ -305,7 +297,7 @@ class TextSource(Source):
         data = text.encode()
         self.name, self.total, self.waits = name, len(data), True
         self.left_out, self.changed = {}, {}
-        self._done, self._ahead, self._closes, self.codec, self.is_plain = 0, b"", True, None, True
+        self.done, self._ahead, self._closes, self.codec, self.is_plain = 0, b"", True, None, True
         self.raw = io.BufferedReader(cast(io.RawIOBase, io.BytesIO(data)))
         self._grab = self.raw.read1
 

@@ -5,7 +5,7 @@
     8..11      format version
     12..15     h, the length of the header                        numbers are little-endian, without sign
     16..47     SHA-256 of bytes 0..15 and of the header
-    48..48+h   header, JSON in UTF-8:
+    48..48+h   header, JSON in UTF-8 without blanks:
                {"kind": ..., "head": {...}, "arrays": [{"name", "dtype", "shape", "offset", "length", "sha256"}, ...]}
     data       the arrays, little-endian, rows first, each at the next multiple of 64
 
@@ -57,6 +57,7 @@ UNFIT = (
     RecursionError,
     BridleError,
 )  # what parts of a file that do not fit raise
+_JSON = json.JSONEncoder(allow_nan=False, ensure_ascii=False, separators=(",", ":"))
 _KEYS = {"name": str, "dtype": str, "shape": list, "offset": int, "length": int, "sha256": str}
 _LOOKS_LIKE = {
     b"PK\x03\x04": "a zip archive, such as npz or what PyTorch saves",
@@ -159,7 +160,7 @@ def _to_json(value: dict[str, Any]) -> bytes:
     """Convert to strict JSON: no NaN, no infinity, no keys but strings, no half characters."""
     try:
         _check_keys(value)
-        return json.dumps(value, allow_nan=False, ensure_ascii=False, separators=(",", ":")).encode()
+        return _JSON.encode(value).encode()
     except (TypeError, ValueError, RecursionError) as error:  # ValueError: UnicodeEncodeError and huge numbers too
         raise ModelFileError(
             "the head of a model is not JSON",
@@ -282,19 +283,10 @@ def _read(file: IO[bytes], size: int, shown: str, longest: Longest) -> Stored:
     header = file.read(length)
     if hashlib.sha256(start[:_CHECKED] + header).digest() != checksum:
         raise _altered(shown, "the header")
-    kind, head, entries = _parse(header, shown)
-    data, end = n + length + -(n + length) % ALIGN, _check_entries(entries, longest, shown)
-    if data + end != size:
-        raise _cut(shown, size, data + end)
-    return Stored(kind, head, _arrays(file, data, entries, shown))
-
-
-def _parse(header: bytes, shown: str) -> tuple[str, dict[str, Any], list[dict[str, Any]]]:
-    """Return the parts of the header, each of the right type."""
-    try:
-        value = json.loads(header.decode(), object_pairs_hook=_once)
-        # what could not have been written is not read either: NaN, infinity as 1e999, half characters
-        json.dumps(value, allow_nan=False, ensure_ascii=False).encode()
+    try:  # only as `_to_json` writes it: no NaN, no infinity, no half characters, no key twice
+        value = json.loads(header.decode())
+        if _JSON.encode(value).encode() != header:
+            raise ValueError("it is not in the form that `save` writes")
     except (ValueError, RecursionError) as error:
         reason = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
         raise _wrong(shown, "the header is not JSON", reason[:200]) from None
@@ -303,14 +295,10 @@ def _parse(header: bytes, shown: str) -> tuple[str, dict[str, Any], list[dict[st
             pass
         case _:
             raise _wrong(shown, "the header has other parts", repr(value)[:200])
-    return kind, head, entries
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    value = dict(pairs)
-    if len(value) < len(pairs):
-        raise ValueError("a key occurs twice")
-    return value
+    data, end = n + length + -(n + length) % ALIGN, _check_entries(entries, longest, shown)
+    if data + end != size:
+        raise _cut(shown, size, data + end)
+    return Stored(kind, head, _arrays(file, data, entries, shown))
 
 
 def _check_entries(entries: list[dict[str, Any]], longest: Longest, shown: str) -> int:
