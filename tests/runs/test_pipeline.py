@@ -54,6 +54,20 @@ def test_no_more_than_the_memory_is_under_way() -> None:
     assert most <= 3 + 1  # what fits, and the one that waits for memory
 
 
+def test_few_items_more_than_threads_are_under_way() -> None:
+    """However much memory there is: long input must not need more than short input."""
+    read = [0]
+
+    def items() -> Iterator[int]:
+        for n in range(60):
+            read[0] += 1
+            yield n
+
+    for done, _ in enumerate(pipelined(items(), lambda n, stop: n, lambda n: 1, threads=2, memory=10**9)):
+        time.sleep(0.002)  # the reader could read everything meanwhile
+        assert read[0] - done <= 2 + 2 + 2  # threads, two that wait, one on each side of the queue
+
+
 def test_an_item_larger_than_the_memory_gets_in_alone() -> None:
     results = pipelined(numbers(5), lambda n, stop: n, lambda n: 1000, threads=2, memory=10)
     assert [pair for pair in results if pair is not None] == [(n, n) for n in range(5)]

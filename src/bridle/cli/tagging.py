@@ -87,7 +87,7 @@ ShardSizeOption = Annotated[
         "--shard-size",
         metavar="SIZE",
         help="Size of a shard: rows (100000), or bytes before compression (256MB). A shard ends with the block of up "
-        "to 4096 rows that reaches it. Default: 256MB.",
+        "to 2048 rows that reaches it. Default: 256MB.",
         rich_help_panel=_SHARDS,
     ),
 ]

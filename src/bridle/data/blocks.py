@@ -22,7 +22,7 @@ from bridle.texts import Texts
 if TYPE_CHECKING:
     from bridle.tagging.labelling import Outcomes
 
-ROWS = 4096  # of a block
+ROWS = 2048  # of a block
 SIZE = 1 << 22  # bytes of a block, about
 ABSENT = "_"  # the label of a token whose sequence has none, where a file must have one
 _BOM, _NEW_LINE = "\ufeff".encode(), ord("\n")

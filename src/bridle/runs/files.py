@@ -368,7 +368,7 @@ def tag_files(
         Whether to begin a run that can be resumed, or to go on with one. False writes one file, or shards into a new
         folder if `out` ends with a slash or is a folder.
     shard_size : ShardSize, optional
-        When a shard is full; by default at 256 MB before compression. It ends with the block of up to 4096 rows that
+        When a shard is full; by default at 256 MB before compression. It ends with the block of up to 2048 rows that
         reaches this size.
     scores : bool, default False
         Whether to add score, bound and probabilities, as `bridle.arrow.Tag` does.

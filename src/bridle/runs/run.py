@@ -127,7 +127,7 @@ class _Threads(Generic[Item, Result]):
         self._first, self._items, self._work, self._size = first, items, work, size
         self._memory, self._stop = Memory(memory), Stop()
         # what is read and not yet written: enough for every thread to have something to do
-        self._queue: Queue[tuple[Item, Future[Result]] | BaseException | None] = Queue(2 * threads + 2)
+        self._queue: Queue[tuple[Item, Future[Result]] | BaseException | None] = Queue(threads + 2)
         self._pool = ThreadPoolExecutor(threads, "bridle-tag")
         self._reader = threading.Thread(target=self._read, name="bridle-read", daemon=True)
 
@@ -343,7 +343,7 @@ class Run:
 
     def __iter__(self) -> Iterator[Written]:
         threads = thread_count(self.threads)
-        self.pace.bytes = max(1 << 16, min(SIZE, self.memory // (_WEIGHT * (2 * threads + 2))))
+        self.pace.bytes = max(1 << 16, min(SIZE, self.memory // (_WEIGHT * (threads + 2))))
         self.meter = None if self.progress is None else Meter([size for _, size, _ in self.facts], self.before)
         for pair in pipelined(
             self._blocks(), self._label, lambda piece: _WEIGHT * piece[1].nbytes, threads=threads, memory=self.memory
