@@ -34,7 +34,15 @@ from bridle.cli.options import (
     SeedOption,
     ThreadsOption,
 )
-from bridle.cli.reading import load_model_rules, make_model_reader, make_reader, parse_format_options, reading, with_map
+from bridle.cli.reading import (
+    ReadCounts,
+    load_model_rules,
+    make_model_reader,
+    make_reader,
+    parse_format_options,
+    reading,
+    with_map,
+)
 from bridle.data import Examples
 from bridle.data.reader import Reader
 from bridle.errors import FileError
@@ -134,6 +142,7 @@ def compare_systems(
         raise FileError("there are no sequences", got="nothing", wanted="labelled sequences", where=gold)
     for name, others in zip(names[1:], pairs[1:], strict=True):
         _check_same(names[0], first, name, others)
+    ReadCounts.of(example for example, _ in first).report([gold])
     truth = [list(example.labels or ()) for example, _ in first]
     labels = {name: [list(y) for _, y in its] for name, its in zip(names, pairs, strict=True)}
     comparison = compare(truth, labels, scheme.library_name, samples=samples, seed=seed).with_rules(effects)

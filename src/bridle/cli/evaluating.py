@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -28,6 +29,7 @@ from bridle.cli.options import (
     ThreadsOption,
 )
 from bridle.cli.reading import (
+    ReadCounts,
     checked_lines,
     labels_in,
     load_model_rules,
@@ -180,6 +182,7 @@ def evaluate(
         got = "--predicted-format" if other.format else "--predicted-option"
         raise FileError("PREDICTED is missing", got=got, wanted="GOLD and PREDICTED")
     wrong_sequences, pairing = _WrongSequences(_ON_PAGE if wrong is None and html else wrong or 0), Pairing()
+    counts = ReadCounts(labels=Counter())
     with ExitStack() as files:
         examples, step = files.enter_context(reading(reader, gold, progress, "comparing"))
         if tagger is not None:
@@ -190,10 +193,11 @@ def evaluate(
         else:
             pairs = pairing.one_file(examples)
         kept = list(pairs) if rules else pairs
-        left, right = tee(wrong_sequences.watched(kept, step))
+        left, right = tee(wrong_sequences.watched(kept, step, counts))
         scores = score((a.labels or () for a, _ in left), (b for _, b in right), scheme.library_name)
     if not scores.sequences:
         raise FileError("there are no sequences", got="nothing", wanted="labelled sequences", where=source_name(gold))
+    counts.report([gold])
     _check_shared(scores, source_name(gold), tagger)
     if pairing.left_out:
         warn(f"{gold}: left out {pairing.left_out:,} texts without annotations")
@@ -230,13 +234,14 @@ def _check_shared(scores: Scores, where: str, tagger: Tagger | None) -> None:
 
 @dataclass
 class _WrongSequences:
-    """Collects the first sequences with wrong labels."""
+    """Collects the first sequences with wrong labels, and counts all."""
 
     most: int
     wrong: list[WrongSequence] = field(default_factory=list)
 
-    def watched(self, pairs: Iterable[Pair], step: Callable[[], None]) -> Iterator[Pair]:
+    def watched(self, pairs: Iterable[Pair], step: Callable[[], None], counts: ReadCounts) -> Iterator[Pair]:
         for k, (gold, labels) in enumerate(pairs):
+            counts.add(gold)
             if k % 1000 == 0:
                 step()
             if len(self.wrong) < self.most:

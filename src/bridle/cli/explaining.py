@@ -49,6 +49,7 @@ from bridle.cli.options import (
 )
 from bridle.cli.progress import ProgressBar
 from bridle.cli.reading import (
+    ReadCounts,
     announce_keyboard,
     label_names,
     load_rules,
@@ -472,6 +473,8 @@ def from_model(
     source = "--text" if data is None else source_name(data)
     if not examples:
         raise selection.missing(source)
+    if data is not None and not selection.single:
+        ReadCounts.of(examples).report([data])
     lattices = _scored(tagger, examples)
     known = tagger.given([e.columns for e in examples], decoder, [e.given for e in examples])
     first = selection.count - 1 if selection.single else 0

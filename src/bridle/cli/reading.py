@@ -7,7 +7,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, cast
@@ -302,27 +302,53 @@ def read_all(
             f"{left_out[_GAPS]:,} of {left_out[_GAPS] + len(examples_read):,} sequences have missing labels, and only "
             f"the other {len(examples_read):,} are used; pass --option missing=none if ? is a label like others"
         )
-    _report(examples_read, paths)
+    ReadCounts.of(examples_read).report(paths)
     return examples_read, reader.settled(examples_read[0])
 
 
-def _report(examples: Sequence[Example], paths: list[str]) -> None:
-    """Print how much was read, and warn about what often is a mistake."""
-    counts = Counter(label for example in examples for label in example.labels or () if label is not None)
-    longest = max(examples, key=len)
-    tokens = sum(map(len, examples))
-    files = source_name(paths[0]) if len(paths) == 1 else f"{len(paths):,} files"
-    warn(f"{files}: {len(examples):,} sequences, {tokens:,} tokens, {len(counts):,} labels")
-    if len(longest) >= _HUGE and 2 * len(longest) > tokens:
-        warn(
-            f"{longest.where}: one sequence has {len(longest):,} of {tokens:,} tokens; are sequences separated by "
-            "other lines than empty ones? For lines that begin with #doc, pass --option comment='#doc'"
-        )
-    if len(examples) >= _MANY and len(longest) == 1:
-        warn("every sequence has one token; are there empty lines between the tokens of a sequence?")
-    if rare := sorted(name for name, count in counts.items() if count == 1):
-        names = ", ".join(rare[:10]) + (f" and {len(rare) - 10} more" if len(rare) > 10 else "")
-        warn(f"labels that occur once: {names}; a misspelled one can be renamed with --map OLD=NEW")
+@dataclass
+class ReadCounts:
+    """Counts of what was read, and warnings about what often is a mistake."""
+
+    sequences: int = 0
+    tokens: int = 0
+    labels: Counter[str] | None = None  # None: labels were not read
+    longest: int = 0  # tokens of a sequence
+    longest_where: str = ""
+
+    @classmethod
+    def of(cls, examples: Iterable[Example]) -> ReadCounts:
+        """Count some sequences."""
+        counts = cls(labels=Counter())
+        for example in examples:
+            counts.add(example)
+        return counts
+
+    def add(self, example: Example) -> None:
+        """Count a sequence."""
+        self.sequences += 1
+        self.tokens += len(example)
+        if self.labels is not None and example.labels is not None:
+            self.labels.update(label for label in example.labels if label is not None)
+        if len(example) > self.longest:
+            self.longest, self.longest_where = len(example), example.where
+
+    def report(self, paths: Sequence[str]) -> None:
+        """Print how much was read from some files, and warn."""
+        files = source_name(paths[0]) if len(paths) == 1 else f"{len(paths):,} files"
+        labels = f", {len(self.labels):,} labels" if self.labels else ""
+        warn(f"{files}: {self.sequences:,} sequences, {self.tokens:,} tokens{labels}")
+        if self.longest >= _HUGE and 2 * self.longest > self.tokens:
+            warn(
+                f"{self.longest_where or files}: one sequence has {self.longest:,} of {self.tokens:,} tokens; are "
+                "sequences separated by other lines than empty ones? For lines that begin with #doc, pass "
+                "--option comment='#doc'"
+            )
+        if self.sequences >= _MANY and self.longest == 1:
+            warn("every sequence has one token; are there empty lines between the tokens of a sequence?")
+        if rare := sorted(name for name, count in (self.labels or {}).items() if count == 1):
+            names = ", ".join(rare[:10]) + (f" and {len(rare) - 10} more" if len(rare) > 10 else "")
+            warn(f"labels that occur once: {names}; a misspelled one can be renamed with --map OLD=NEW")
 
 
 def text_example(text: str, reader: Reader) -> Example:

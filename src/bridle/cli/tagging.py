@@ -44,7 +44,14 @@ from bridle.cli.options import (
     parse_size,
 )
 from bridle.cli.progress import ProgressBar
-from bridle.cli.reading import announce_keyboard, load_model_rules, make_model_reader, parse_format_options, with_map
+from bridle.cli.reading import (
+    ReadCounts,
+    announce_keyboard,
+    load_model_rules,
+    make_model_reader,
+    parse_format_options,
+    with_map,
+)
 from bridle.data.base import Format, format_guessed, format_named, has_suffix
 from bridle.data.files import check_places, files
 from bridle.data.reader import Reader
@@ -385,6 +392,8 @@ def _report(run: Run, result: RunResult | None) -> None:
             "tag the files one by one to distinguish them"
         )
     done = run.counts if result is None else result
+    if result is None:
+        ReadCounts(run.counts.rows, run.counts.tokens, longest=run.longest).report(run.inputs)
     status = done.status
     if failed := status.get("error", 0):
         mark_warning()

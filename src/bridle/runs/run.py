@@ -326,6 +326,7 @@ class Run:
     repeated_example: str = ""
     left_out: Counter[tuple[str, str]] = field(default_factory=Counter)  # what readers skipped, by file and name
     changed: Counter[tuple[str, str]] = field(default_factory=Counter)  # what they changed
+    longest: int = 0  # tokens of a sequence, among those that this call has written
 
     def __post_init__(self) -> None:
         self.counts = self.before
@@ -409,7 +410,9 @@ class Run:
         if n:
             messages = tuple(str(outcomes.errors[row]) for row in sorted(outcomes.errors) if row < n)[:MESSAGES]
             status = Counter(outcomes.decodings.status[:n].tolist())
-            counts = Counts(n, int(block.tokens.offsets[n]), 0, ids, dict(status), messages)
+            ends = block.tokens.offsets[: n + 1]
+            counts = Counts(n, int(ends[n]), 0, ids, dict(status), messages)
+            self.longest = max(self.longest, int((ends[1:] - ends[:-1]).max()))
             yield Written(block, outcomes, n, counts, (file, block.end))
             self.counts += counts
             if self.meter is not None:
