@@ -313,7 +313,7 @@ def test_advice_names_only_options_that_the_command_has(name: str) -> None:
 
 
 def test_a_label_that_the_model_has_not_seen(run: Cli, folder: Path, tmp_path: Path) -> None:
-    """`bridle train` can count it as an error; `bridle learn` cannot, and does not say so."""
+    """An error that says what to do; a sequence that is left out; in an evaluation, an error of the model."""
     (tmp_path / "more.txt").write_text(TRAIN + "\nto P B-PP\n")
     train = ["train", folder / "train.txt", "-o", tmp_path / "m", *COLUMNS, "--dev", tmp_path / "more.txt"]
     result = run(*train, "--iterations", 1)
@@ -321,4 +321,23 @@ def test_a_label_that_the_model_has_not_seen(run: Cli, folder: Path, tmp_path: P
     learn = ["learn", folder / "train.txt", "-o", tmp_path / "x.rules", "--penalty", "joint", "--min-support", 2]
     result = run(*learn, "--model", folder / "m.bridle", "--tune", tmp_path / "more.txt", "--iterations", 1)
     assert result.exit_code == 2 and "unknown label; got 'B-PP'" in result.output
-    assert "Map it to a known label." in result.output and "--on-unknown" not in result.output
+    assert "more.txt:" in result.output and "pass --on-unknown skip to leave out" in result.output
+    skip, told = ["--on-unknown", "skip"], "left out 1 sequences with labels that the model does not know: B-PP\n"
+    for command in (
+        [*train, "--c1", 0, "--c2", 1],
+        [*learn, "--model", folder / "m.bridle", "--tune", tmp_path / "more.txt"],
+    ):
+        assert told in run(*command, "--iterations", 1, *skip).stderr
+    tune = ["rules", "tune", folder / "my.rules", "--model", folder / "m.bridle", "--data", tmp_path / "more.txt"]
+    assert "pass --on-unknown skip to leave out" in run.ok(*tune, code=2).stderr
+    assert told in run(*tune, *skip).stderr
+    ways = ["eval", tmp_path / "more.txt", "--model", folder / "m.bridle"]
+    assert (
+        told in (skipped := run.ok(*ways, "--json", *skip)).stderr
+        and "more.txt:" in run.ok(*ways, "--on-unknown", "raise", code=2).stderr
+    )
+    assert json.loads(skipped.stdout)["sequences"] == 3 < json.loads(run.stdout(*ways, "--json"))["sequences"]
+    ways = ["compare", tmp_path / "more.txt", "--model", folder / "m.bridle", folder / "my.rules"]
+    assert json.loads(run.stdout(*ways, "--json", *skip))["sequences"] == 3
+    for command in (["eval", folder / "train.txt"], ["compare", folder / "train.txt", "a", "b"]):
+        assert "is about the labels of" in run.ok(*command, *skip, code=2).stderr

@@ -224,7 +224,7 @@ def test_settings_of_a_local_tagger_that_cannot_be(settings: dict[str, Any]) -> 
         {"checkpoint": 5},
         {"resume": 5},
         {"resume": "/no/such/file"},
-        {"on_unknown": "skip"},
+        {"on_unknown": "drop"},
         {"given": [{}]},
         {"given": [{}] * 3},
         {"given": [None, None]},

@@ -30,6 +30,8 @@ from bridle.cli.options import (
     LabelOption,
     LenientOption,
     MapOption,
+    OnUnknown,
+    OnUnknownOption,
     ProgressOption,
     SeedOption,
     ThreadsOption,
@@ -41,6 +43,7 @@ from bridle.cli.reading import (
     make_reader,
     parse_format_options,
     reading,
+    used_examples,
     with_map,
 )
 from bridle.data import Examples
@@ -79,6 +82,7 @@ def compare_systems(
     predicted_format: PredictedFormat = None,
     predicted_option: PredictedOptions = None,
     scheme: SegmentsOption = Segments.AUTO,
+    on_unknown: OnUnknownOption = OnUnknown.WRONG,
     samples: Annotated[
         int, typer.Option("--samples", metavar="N", min=1, help="Number of bootstrap samples.")
     ] = 10_000,
@@ -120,7 +124,11 @@ def compare_systems(
     main = None if model is None else bridle.load(model)
     reads = format, columns, label, with_map(option, map_labels)
     files = Reader(predicted_format, parse_format_options(predicted_option, "--predicted-option"))
-    source = _Source(gold, reads, files, lenient, threads, progress)
+    loaded = {system: bridle.load(system) for system in systems if not _rule_files(system) and is_model(system)}
+    known = {name for tagger in (main, *loaded.values()) if tagger is not None for name in tagger.labels_}
+    if not known and on_unknown is not OnUnknown.WRONG:
+        raise FileError("--on-unknown is about the labels of models", got="no model", wanted="--model MODEL")
+    source = _Source(gold, reads, files, known, on_unknown, lenient, threads, progress)
     names, pairs, effects = _names([*([str(model)] if model is not None else []), *systems]), list[list[Pair]](), []
     if main is not None:
         pairs.append(source.by_model(main, [], "")[0])
@@ -130,8 +138,8 @@ def compare_systems(
                 raise FileError(".rules files need a model", got=system, wanted="--model MODEL")
             labelled, changed = source.by_model(main, rules, name)
             effects += changed
-        elif is_model(system):
-            labelled, _ = source.by_model(bridle.load(system), [], name)
+        elif system in loaded:
+            labelled, _ = source.by_model(loaded[system], [], name)
         else:
             labelled = source.by_file(system, main)
         pairs.append(labelled)
@@ -193,6 +201,8 @@ class _Source:
     gold: str
     reads: tuple[str | None, str | None, str | None, list[str] | None]
     files: Reader  # of files of predictions
+    known: set[str]  # the labels of all models
+    on_unknown: OnUnknown
     lenient: bool
     threads: int
     progress: bool | None
@@ -204,6 +214,9 @@ class _Source:
             pairing = Pairing()
             examples = self._open(stack, reader)
             pairs = list(pairing.two_files(examples, reader, path, self.files))
+            if self.on_unknown is not OnUnknown.WRONG:
+                used = set(map(id, used_examples((a for a, _ in pairs), self.known, self.on_unknown)))
+                pairs = [pair for pair in pairs if id(pair[0]) in used]
         if pairing.unanswered:
             warn(f"{path}: {pairing.unanswered:,} sequences have no predicted labels; they count as wrong")
         return pairs
@@ -213,7 +226,8 @@ class _Source:
         rules = load_model_rules(files, model, lenient=self.lenient)
         with ExitStack() as stack:
             examples = self._open(stack, make_model_reader(model, *self.reads))
-            pairs = list(Pairing().by_model(examples.labelled(), model, rules, self.threads))
+            used = used_examples(examples.labelled(), self.known, self.on_unknown)
+            pairs = list(Pairing().by_model(used, model, rules, self.threads))
         if not rules:
             return pairs, []
         decoder = model.decoder(rules, on_infeasible="relax")

@@ -25,6 +25,8 @@ from bridle.cli.options import (
     LabelOption,
     LenientOption,
     MapOption,
+    OnUnknown,
+    OnUnknownOption,
     ProgressOption,
     ThreadsOption,
 )
@@ -39,6 +41,7 @@ from bridle.cli.reading import (
     reading,
     rule_inputs,
     source_name,
+    used_examples,
     warn_unknown_labels,
     with_map,
 )
@@ -124,6 +127,7 @@ def evaluate(
     predicted_format: PredictedFormat = None,
     predicted_option: PredictedOptions = None,
     scheme: SegmentsOption = Segments.AUTO,
+    on_unknown: OnUnknownOption = OnUnknown.WRONG,
     by_label: Annotated[
         bool, typer.Option("--by-label", help=f"Show all labels, even if there are more than {LABELS}.")
     ] = False,
@@ -171,6 +175,8 @@ def evaluate(
     """
     if model is not None and predicted is not None:
         raise FileError("PREDICTED and --model cannot be combined", got="both", wanted="one of them")
+    if model is None and on_unknown is not OnUnknown.WRONG:
+        raise FileError("--on-unknown is about the labels of a model", got="no --model", wanted="--model MODEL")
     if gold == predicted == "-":
         raise FileError("both files are standard input", got="- twice", wanted="a file for one of them")
     refuse_overwrite(html, gold, predicted, model, *(rules or ()), flag="--html")
@@ -187,7 +193,8 @@ def evaluate(
         examples, step = files.enter_context(reading(reader, gold, progress, "comparing"))
         if tagger is not None:
             obeyed = load_model_rules(rules, tagger, lenient=lenient)
-            pairs = pairing.by_model(examples.labelled(), tagger, obeyed, threads)
+            used = used_examples(examples.labelled(), tagger.labels_, on_unknown)
+            pairs = pairing.by_model(used, tagger, obeyed, threads)
         elif predicted is not None:
             pairs = pairing.two_files(examples, reader, predicted, other)
         else:

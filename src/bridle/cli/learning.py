@@ -35,6 +35,8 @@ from bridle.cli.options import (
     JsonOption,
     LabelOption,
     LabelsOption,
+    Learnable,
+    LearnableOption,
     MapOption,
     ProgressOption,
     Scheme,
@@ -55,6 +57,7 @@ from bridle.cli.reading import (
     make_reader,
     model_inputs,
     read_all,
+    used_examples,
     with_map,
 )
 from bridle.cli.training_run import print_feature_choice, save_cross_fit, trial_printer
@@ -122,6 +125,7 @@ def learn(
     cross_fit: CrossFitOption = None,
     hold_out: HoldOutOption = HoldOut.SEQUENCES,
     scored_by: ScoredByOption = ScoredBy.AUTO,
+    on_unknown: LearnableOption = Learnable.RAISE,
     tune: Annotated[
         str | None, typer.Option(metavar="FILE", help="--penalty joint: learn penalties on this file, not on DATA.")
     ] = None,
@@ -212,6 +216,7 @@ def learn(
             "--cross-fit": cross_fit,
             "--hold-out": None if hold_out is HoldOut.SEQUENCES else hold_out.value,
             "--scored-by": None if scored_by is ScoredBy.AUTO else scored_by.value,
+            "--on-unknown": None if on_unknown is Learnable.RAISE else on_unknown.value,
         },
         out,
         as_json,
@@ -235,6 +240,8 @@ def learn(
     if kind is Kind.DETERMINISTIC:
         _deterministic(examples, out, cutoff, as_json)
         return
+    if tagger is not None:
+        examples = list(used_examples(examples, tagger.labels_, on_unknown))
     limits = {"min_support": min_support, "significance": significance, "max_rules": max_rules}
     miner = RelationalRules(
         ALL if kinds is None else [name.strip() for name in kinds.split(",")],
@@ -249,7 +256,8 @@ def learn(
         settings: dict[str, Any] = {"seed": seed, "threads": threads, "groups": groups, "watch": say}
         settings |= {} if significance is None else {"significance": significance}
         if scores:
-            source: Tagger | Scores = load_scores(scores, examples, labels, scheme)
+            source: Tagger | Scores = load_scores(scores, examples, labels, scheme, on_unknown)
+            settings["on_unknown"] = on_unknown.value
         else:
             source = tagger or _trained(examples, scheme, groups, {"seed": seed, "threads": threads}, progress)
         fitted = fit_rules(
@@ -266,10 +274,14 @@ def learn(
             by = log_odds if penalty is Penalty.LOG_ODDS else from_counts
             learned = learned.softened(by(learned.learned), "penalty 0: broken in half of the sequences")
             if penalty is Penalty.JOINT and tagger is not None:
-                where = read_all(reader, [tune], progress)[0] if tune is not None else examples
-                dev_examples = None if dev is None else read_all(reader, [dev], progress)[0]
+                where, dev_examples = (
+                    None
+                    if path is None
+                    else list(used_examples(read_all(reader, [path], progress)[0], tagger.labels_, on_unknown))
+                    for path in (tune, dev)
+                )
                 how_long = {"iterations": iterations or 20, "patience": patience, "seed": seed, "threads": threads}
-                learned = _joint(learned, tagger, where, dev_examples, how_long, progress)
+                learned = _joint(learned, tagger, where or examples, dev_examples, how_long, progress)
             elif penalty is not Penalty.JOINT:
                 warn(
                     "penalties by counts charge again for what the model already knows; "
@@ -301,7 +313,8 @@ def _fits(kind: Kind, penalty: str, given: dict[str, Any], out: str, as_json: bo
     """Check that the options can be combined. penalty: how penalties are learned, or "none"."""
     joint = {"--tune", "--dev", "--iterations", "--patience"}
     relative = {"--cross-fit", "--hold-out", "--scored-by", "--scores"}
-    takes = {"model": relative | {"--model"}, "joint": joint | {"--model"}}.get(penalty, set())
+    both = {"--model", "--on-unknown"}
+    takes = {"model": relative | both, "joint": joint | both}.get(penalty, set())
     if penalty == "joint" and given["--model"] is None:
         raise ModelError("joint penalties need a model", got="--penalty joint", wanted="--model MODEL")
     for name, value in given.items():
@@ -357,12 +370,16 @@ def check_sources(
             raise ModelError(problem, got=f"{name} {value}", wanted=f"no {name}" if scores else "--scores FILE")
 
 
-def load_scores(files: list[str], examples: list[Example], labels: str | None, scheme: Scheme) -> Scores:
-    """Read scores of labelled sequences."""
+def load_scores(
+    files: list[str], examples: list[Example], labels: str | None, scheme: Scheme, on_unknown: Learnable
+) -> Scores:
+    """Read scores of labelled sequences; report, or refuse, unknown labels."""
     X, _, given = model_inputs(examples)
     known = Scores.load(files, X, labels=label_names(labels, None), given=given if any(given) else None)
     if scheme is not Scheme.AUTO:
         known.labels = make_labels(known.labels.names, scheme)
+    for _ in used_examples(examples, known.labels, on_unknown):
+        pass
     return known
 
 

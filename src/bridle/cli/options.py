@@ -40,6 +40,18 @@ class OnInfeasible(StrEnum):
     RAISE, RELAX, SKIP = "raise", "relax", "skip"
 
 
+class OnUnknown(StrEnum):
+    """Values of --on-unknown."""
+
+    RAISE, SKIP, WRONG = "raise", "skip", "wrong"
+
+
+class Learnable(StrEnum):
+    """Values of --on-unknown where rules are learned: from a label that is wrong, there is nothing to learn."""
+
+    RAISE, SKIP = "raise", "skip"
+
+
 class HoldOut(StrEnum):
     """Values of --hold-out."""
 
@@ -164,6 +176,24 @@ SchemeOption = Annotated[
         metavar="|".join(Scheme),
         case_sensitive=False,
         help="Tagging scheme of the labels; auto: the one that they look like.",
+        rich_help_panel=DATA,
+    ),
+]
+
+OnUnknownOption = Annotated[
+    OnUnknown,
+    typer.Option(
+        "--on-unknown",
+        help="What to do with gold labels that the model does not know: stop, leave out the sequence, or count the "
+        "label as wrong.",
+        rich_help_panel=DATA,
+    ),
+]
+LearnableOption = Annotated[
+    Learnable,
+    typer.Option(
+        "--on-unknown",
+        help="What to do with gold labels that the model does not know: stop, or leave out the sequence.",
         rich_help_panel=DATA,
     ),
 ]

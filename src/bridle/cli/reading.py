@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal, cast
 
 from bridle.cli.base import mark_warning, on_terminal, warn
-from bridle.cli.options import HoldOut
+from bridle.cli.options import HoldOut, Learnable, OnUnknown
 from bridle.cli.options import Scheme as OptionScheme
 from bridle.cli.progress import ProgressBar
 from bridle.data import Example, Examples
@@ -22,6 +22,7 @@ from bridle.data.tokenizer import TOKENS, tokenize
 from bridle.errors import FileError, LabelError, RuleError
 from bridle.labels import Labels, Scheme
 from bridle.models import Tagger
+from bridle.models.checks import is_used
 from bridle.report.text import cut
 from bridle.rules.base import Rule, Soft
 from bridle.rules.loading import Line, Loaded, read_files, read_text
@@ -248,10 +249,34 @@ def checked_lines(loaded: Loaded, labels: Labels | None, *, lenient: bool = Fals
 
 def warn_unknown_labels(gold: Iterable[str | None], known: Labels) -> None:
     """Warn about gold labels that the model does not have."""
-    if strange := sorted({name for name in gold if name is not None}.difference(known)):
-        more = f" and {len(strange) - 10} more" if len(strange) > 10 else ""
-        names = ", ".join(strange[:10]) + more
-        warn(f"the data has labels that the model does not know: {names}")
+    if strange := {name for name in gold if name is not None}.difference(known):
+        warn(f"the data has labels that the model does not know: {_listed(strange)}")
+
+
+def used_examples(
+    examples: Iterable[Example], known: Iterable[str], on_unknown: OnUnknown | Learnable
+) -> Iterator[Example]:
+    """Yield the sequences to use, as --on-unknown says. Warns about those that are left out."""
+    names, left_out, unknown = {*known, None}, 0, set[str]()
+    for example in examples:
+        labels = example.labels or ()
+        try:
+            used = is_used(names, labels, on_unknown.value)
+        except LabelError as error:
+            raise error.at(where=example.where) from None
+        if used:
+            yield example
+        else:
+            left_out += 1
+            unknown.update(name for name in labels if name is not None and name not in names)
+    if left_out:
+        warn(f"left out {left_out:,} sequences with labels that the model does not know: {_listed(unknown)}")
+
+
+def _listed(names: Iterable[str]) -> str:
+    """List names, the first ten at most."""
+    known = sorted(names)
+    return ", ".join(known[:10]) + (f" and {len(known) - 10} more" if len(known) > 10 else "")
 
 
 def file_groups(examples: Sequence[Example], hold_out: HoldOut) -> list[str] | None:
@@ -346,9 +371,8 @@ class ReadCounts:
             )
         if self.sequences >= _MANY and self.longest == 1:
             warn("every sequence has one token; are there empty lines between the tokens of a sequence?")
-        if rare := sorted(name for name, count in (self.labels or {}).items() if count == 1):
-            names = ", ".join(rare[:10]) + (f" and {len(rare) - 10} more" if len(rare) > 10 else "")
-            warn(f"labels that occur once: {names}; a misspelled one can be renamed with --map OLD=NEW")
+        if rare := [name for name, count in (self.labels or {}).items() if count == 1]:
+            warn(f"labels that occur once: {_listed(rare)}; a misspelled one can be renamed with --map OLD=NEW")
 
 
 def text_example(text: str, reader: Reader) -> Example:

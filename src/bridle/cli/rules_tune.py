@@ -30,6 +30,8 @@ from bridle.cli.options import (
     JsonOption,
     LabelOption,
     LabelsOption,
+    Learnable,
+    LearnableOption,
     LenientOption,
     MapOption,
     PlotOption,
@@ -43,7 +45,15 @@ from bridle.cli.options import (
     ThreadsOption,
 )
 from bridle.cli.progress import ProgressBar
-from bridle.cli.reading import checked_lines, file_groups, make_model_reader, make_reader, read_all, with_map
+from bridle.cli.reading import (
+    checked_lines,
+    file_groups,
+    make_model_reader,
+    make_reader,
+    read_all,
+    used_examples,
+    with_map,
+)
 from bridle.cli.rules import Rules, rules_app
 from bridle.errors import FileError, ModelError, RuleError
 from bridle.learn import Scores, tune_rules
@@ -78,6 +88,7 @@ def rules_tune(
     hold_out: HoldOutOption = HoldOut.SEQUENCES,
     lenient: LenientOption = False,
     scored_by: ScoredByOption = ScoredBy.AUTO,
+    on_unknown: LearnableOption = Learnable.RAISE,
     format: FormatOption = None,
     columns: ColumnsOption = None,
     label: LabelOption = None,
@@ -134,7 +145,7 @@ def rules_tune(
     examples = None
     if model is None:
         examples, _ = read_all(make_reader(*reads), data, progress, gaps="keep")
-        source = load_scores(score_files, examples, labels, scheme)
+        source = load_scores(score_files, examples, labels, scheme, on_unknown)
         known = source.labels
     else:
         source = bridle.load(model)
@@ -150,9 +161,11 @@ def rules_tune(
     _check_lists(lines_read, out)
     if isinstance(source, Tagger):
         examples, _ = read_all(make_model_reader(source, *reads), data, progress)
+        examples = list(used_examples(examples, source.labels_, on_unknown))
     assert examples is not None
     groups, say = file_groups(examples, hold_out), ProgressBar(progress, "tuning").say
     settings: dict[str, Any] = {"seed": seed, "threads": threads, "groups": groups, "watch": say}
+    settings["on_unknown"] = on_unknown.value
     tuned = tune_rules(source, written, *judged_by(source, examples, scored_by, cross_fit, settings), **settings)
     if out is not None:
         write_rules(out, list(tuned_lines(loaded, lines_read, tuned, data)))

@@ -8,7 +8,7 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from difflib import get_close_matches
-from enum import Enum, StrEnum
+from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -31,6 +31,8 @@ from bridle.cli.options import (
     MapOption,
     Measure,
     MeasureOption,
+    OnUnknown,
+    OnUnknownOption,
     ProgressOption,
     Scheme,
     SchemeOption,
@@ -38,7 +40,7 @@ from bridle.cli.options import (
     ThreadsOption,
 )
 from bridle.cli.progress import ProgressBar
-from bridle.cli.reading import file_groups, load_rules, make_reader, read_all, with_map
+from bridle.cli.reading import file_groups, load_rules, make_reader, read_all, used_examples, with_map
 from bridle.cli.training_run import Comparison, Learner
 from bridle.errors import FileError, ModelError, shown
 from bridle.features import SETS
@@ -55,13 +57,6 @@ from bridle.models.record import (
 from bridle.models.task import labels_of
 from bridle.rules import phrases
 from bridle.rules.loading import read_text
-
-
-class OnUnknown(StrEnum):
-    """Values of --on-unknown."""
-
-    RAISE, WRONG = "raise", "wrong"
-
 
 # ---- the settings file ----------------------------------------------------------------------------------------------
 
@@ -215,10 +210,7 @@ def train(
             rich_help_panel=_DATA,
         ),
     ] = None,
-    on_unknown: Annotated[
-        OnUnknown,
-        typer.Option(help="What to do with labels in --dev that are not in DATA.", rich_help_panel=_DATA),
-    ] = OnUnknown.RAISE,
+    on_unknown: OnUnknownOption = OnUnknown.RAISE,
     c1: Annotated[
         str | None,
         typer.Option(metavar="X", help="L1 regularisation (crf), or auto, the default.", rich_help_panel=_TRAINING),
@@ -426,7 +418,8 @@ def train(
         "average": rare.average,
     }
     names = {name for example in examples for name in example.labels or () if name is not None}
-    known = labels_of(sorted(names), scheme.library_name, more_labels) if rules else None
+    needs_labels = rules or on_unknown is OnUnknown.SKIP
+    known = labels_of(sorted(names), scheme.library_name, more_labels) if needs_labels else None
     loaded_rules = load_rules(rules, known, lenient=lenient)
     trained_under = loaded_rules if learner is Learner.IBT else []
     model = training_run.make_model(
@@ -435,6 +428,8 @@ def train(
     dev_examples = None if dev is None else read_all(reader, [dev], progress, "keep")[0]
     content = describe_data(data, examples)
     used = {"data": content, "dev": None if dev_examples is None else describe_data([str(dev)], dev_examples)}
+    if dev_examples is not None and known is not None and on_unknown is OnUnknown.SKIP:
+        dev_examples = [*used_examples(dev_examples, known, on_unknown)]
     if settings is not None and settings.suffix != ".toml":
         for change in changed_files(read_record(settings), used):
             warn(change)

@@ -186,6 +186,7 @@ def fit_rules(
     scored_by: ScoredBy = "auto",
     cross_fit: CrossFit | None = None,
     groups: Sequence[Hashable] | Table | None = None,
+    on_unknown: Literal["raise", "skip"] = "raise",
     l1: float | Literal["auto"] = "auto",
     significance: float = 0.1,
     seed: int = 0,
@@ -222,6 +223,8 @@ def fit_rules(
         A name or a number per sequence, such as its source; a group is held out as a whole. Rules are then priced for
         data from new sources, where a model needs them most. If the sequences of each group are in a row, the groups
         are documents: rules about documents are looked for and priced, too.
+    on_unknown : {"raise", "skip"}, default "raise"
+        What to do with a gold label that the model does not know: raise an error, or leave out the sequence.
     l1 : float or "auto", default "auto"
         How much the log-likelihood must gain for a penalty of 1. A higher value leaves fewer rules. ``"auto"`` is 4, or
         1 if that labels held-out sequences better.
@@ -272,6 +275,7 @@ def fit_rules(
         scored_by=scored_by,
         cross_fit=cross_fit,
         groups=groups,
+        on_unknown=on_unknown,
         threads=threads,
         seed=seed,
         say=say,

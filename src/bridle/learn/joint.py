@@ -25,6 +25,7 @@ from bridle.labels import Labels
 from bridle.lattice import Lattices, subset
 from bridle.learn.evidence import Given, Ids, counter, penalty_of, priced
 from bridle.models.checks import (
+    OnUnknown,
     check_pair,
     check_seed,
     count_of,
@@ -33,6 +34,7 @@ from bridle.models.checks import (
     of_dev,
     one_of,
     positive,
+    used_sequences,
 )
 from bridle.models.estimator import Estimator
 from bridle.models.linear import Array, Weights
@@ -48,7 +50,7 @@ class _Data:
     """Sequences with their scores, gold labels, and the values that rules refer to."""
 
     def __init__(
-        self, of: Tagger | Labels, decoder: Decoder, X: Any, y: Any, given: Any, on_unknown: str = "raise"
+        self, of: Tagger | Labels, decoder: Decoder, X: Any, y: Any, given: Any, on_unknown: OnUnknown = "raise"
     ) -> None:
         model = of if isinstance(of, Tagger) else None
         self.lattices: Lattices = X if model is None else model.lattices(X, threads=0)
@@ -56,9 +58,8 @@ class _Data:
         check_given(given, len(self))
         self.given: Sequence[Given] | None = given if model is None else model.given(X, decoder, given)
         y = labellings_of(y)
-        if on_unknown == "skip" and len(y) == len(self):
-            names = set(decoder.labels.names)
-            kept = np.array([k for k, labelling in enumerate(y) if names.issuperset(labelling)], dtype=np.int64)
+        kept = used_sequences(decoder.labels.names, y, on_unknown)
+        if len(kept) < len(y) == len(self):
             self.lattices, y = subset(self.lattices, kept), [y[k] for k in kept.tolist()]
             self.given = None if self.given is None else [self.given[k] for k in kept.tolist()]
             self.offsets = offsets_of(self.lattices)
@@ -250,7 +251,8 @@ class JointWeights(Estimator):
         dev_given : sequence of mapping, optional
             The same as `given`, for `dev`.
         on_unknown : {"raise", "skip"}, default "raise"
-            What to do if a gold label is none of the labels: raise an error, or leave the sequence out, also in `dev`.
+            What to do with a gold label that is none of the labels: raise an error, or leave out the sequence, also in
+            `dev`.
         watch : callable, optional
             Called with a `Step` after each iteration.
 

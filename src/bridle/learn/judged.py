@@ -29,9 +29,11 @@ from bridle.models.checks import (
     ids_of,
     labellings_of,
     one_of,
+    used_sequences,
 )
 from bridle.models.folds import FOLDS, CrossFit, check_fits, deal, groups_of
 from bridle.models.tagger import Tagger
+from bridle.models.task import select
 from bridle.report.sequences import SequenceScores
 from bridle.rules.base import Rule
 
@@ -180,6 +182,7 @@ class Judged:
         scored_by: ScoredBy,
         cross_fit: CrossFit | None,
         groups: Sequence[Hashable] | Table | None,
+        on_unknown: Literal["raise", "skip"] = "raise",
         threads: int,
         seed: int,
         say: Say,
@@ -187,6 +190,7 @@ class Judged:
         """Score sequences if `model` is a model; pair scores with gold labels. With `Scores`, X is y."""
         check_seed(seed)
         count_of_threads(threads)
+        one_of("on_unknown", on_unknown, ("raise", "skip"))
         if isinstance(model, Scores):
             if y is not None and X is not None:
                 raise ModelError("`X` has no effect with Scores", got="X and y", wanted="y alone")
@@ -207,11 +211,22 @@ class Judged:
         y = labellings_of(y)
         if isinstance(y, str) or not hasattr(y, "__len__"):
             raise LabelError("`y` must be a list of label lists", got=shown(y), wanted="a list per sequence")
-        if count < 2:
-            raise ModelError("there are too few sequences to hold some out", got=count, wanted="two or more")
         if len(y) != count:
             raise LabelError("y and X differ in length", got=f"{len(y)} lists", wanted=f"{count} of them")
         y, names = all_known(y), groups_of(groups, count)
+        labels = model.labels if isinstance(model, Scores) else model.decoder().labels
+        used = used_sequences(labels.names, y, on_unknown)
+        if len(used) < count:
+            chosen = used.tolist()
+            y, names = [y[k] for k in chosen], None if names is None else [names[k] for k in chosen]
+            groups, given = names, select(given_of(given), used)
+            if isinstance(model, Scores):
+                model = _part(model, used)
+                model.sequences = np.arange(len(used))
+            else:
+                X = [X[k] for k in chosen]
+        if len(used) < 2:
+            raise ModelError("there are too few sequences to hold some out", got=len(used), wanted="two or more")
         scores = (
             model
             if isinstance(model, Scores)

@@ -211,6 +211,7 @@ def tune_rules(
     scored_by: ScoredBy = "auto",
     cross_fit: CrossFit | None = None,
     groups: Sequence[Hashable] | Table | None = None,
+    on_unknown: Literal["raise", "skip"] = "raise",
     l1: float = 1.0,
     seed: int = 0,
     threads: int = 0,
@@ -230,8 +231,9 @@ def tune_rules(
         Labelled sequences, as for `Tagger.fit`: those that the model was trained on, or new ones.
     given : sequence of mapping, optional
         Values that rules refer to by name, a mapping per sequence.
-    scored_by, cross_fit, groups
-        Whose scores, as for `fit_rules`. Rules ``in the document: ...`` hold over groups whose sequences are in a row.
+    scored_by, cross_fit, groups, on_unknown
+        Whose scores, and of which sequences, as for `fit_rules`. Rules ``in the document: ...`` hold over groups whose
+        sequences are in a row.
     l1 : float, default 1.0
         How much the log-likelihood must gain for a penalty of 1.
     seed : int, default 0
@@ -280,6 +282,7 @@ def tune_rules(
         scored_by=scored_by,
         cross_fit=cross_fit,
         groups=groups,
+        on_unknown=on_unknown,
         threads=threads,
         seed=seed,
         say=say,

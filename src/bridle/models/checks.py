@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +26,8 @@ from bridle.tagging import Block
 from bridle.tagging.labelling import with_columns
 
 Given = Mapping[str, Any]
+OnUnknown = Literal["raise", "skip", "wrong"]  # what to do with gold labels that the model does not know
+_REMEDIES = {"skip": "leave out such sequences", "wrong": "count it as an error"}
 _NUMBERS = (int, float, np.integer, np.floating)
 
 
@@ -184,16 +186,57 @@ def names_of(y: Any) -> list[str]:
     return sorted(map(str, known))
 
 
+def used_sequences(
+    known: Iterable[str], y: Iterable[Sequence[str | None]], on_unknown: OnUnknown
+) -> npt.NDArray[np.int64]:
+    """Return the numbers of the sequences to use if gold may have labels that a model does not know.
+
+    on_unknown: "raise" raises `LabelError`, "skip" leaves out the sequences that have such a label, and "wrong" keeps
+    them: the label is never right. This is its meaning in all functions and commands.
+    """
+    names = {*known, None}
+    return np.array([k for k, labels in enumerate(y) if is_used(names, labels, on_unknown, k)], dtype=np.int64)
+
+
+def is_used(
+    known: Set[str | None], labelling: Sequence[str | None], on_unknown: str, sequence: int | None = None
+) -> bool:
+    """Check whether a sequence is used; raise `LabelError` if it has an unknown label and that is an error."""
+    if on_unknown == "wrong":
+        return True
+    try:
+        unknown = set(labelling) - known
+    except TypeError:  # what cannot be hashed is no label
+        unknown = {shown(labelling)}
+    if unknown and on_unknown == "raise":
+        name = next((name for name in labelling if name in unknown), unknown.pop())
+        raise _unknown_label(name, sequence, "skip")
+    return not unknown
+
+
+def _unknown_label(name: Any, sequence: int | None, remedy: str | None) -> LabelError:
+    """Return the error for a gold label; remedy: another value of `on_unknown` of the caller, if it has this option."""
+    return LabelError(
+        "unknown label",
+        got=repr(name),
+        wanted="a label of the training data",
+        cause="Map it to a known label." + (f" Or pass {{argument}} to {_REMEDIES[remedy]}." if remedy else ""),
+        sequence=sequence,
+        argument=Argument("on_unknown", remedy) if remedy else None,
+    )
+
+
 def ids_of(
     labels: Labels,
     y: Sequence[Sequence[str | None]],
     offsets: npt.NDArray[np.int64],
-    on_unknown: str | None = None,
+    on_unknown: OnUnknown | None = None,
     missing: str = "raise",
 ) -> npt.NDArray[np.int32]:
     """Convert gold labels to ids, end to end; raise `LabelError` if they do not fit the sequences.
 
-    on_unknown: the argument of this name of the caller, if it has one; "wrong" gives -1 for an unknown label.
+    on_unknown: the argument of this name of the caller, if it has one; "wrong" gives -1 for an unknown label. Leave
+        out sequences before, with `used_sequences`.
     missing: what to do where a label is None: "raise", or "allow", which gives MISSING.
     """
     lengths, wanted = [len(labelling) for labelling in y], np.diff(offsets).tolist()
@@ -219,14 +262,8 @@ def ids_of(
         return np.fromiter(map(number.__getitem__, flat), dtype=np.int32, count=len(flat))
     except (KeyError, TypeError):
         at = next(k for k, name in enumerate(flat) if not isinstance(name, (str, type(None))) or name not in number)
-        raise LabelError(
-            "unknown label",
-            got=repr(flat[at]),
-            wanted="a label of the training data",
-            cause="Map it to a known label." + (" Or pass {argument} to count it as an error." if on_unknown else ""),
-            sequence=int(np.searchsorted(offsets, at, side="right")) - 1,
-            argument=Argument("on_unknown", "wrong") if on_unknown else None,
-        ) from None
+        sequence = int(np.searchsorted(offsets, at, side="right")) - 1
+        raise _unknown_label(flat[at], sequence, "wrong" if on_unknown else None) from None
 
 
 # ---- given values and development sets ------------------------------------------------------------------------------

@@ -15,14 +15,24 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import product
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, get_args
 
 import numpy as np
 
 from bridle.deadline import Deadline
 from bridle.errors import ModelError, shown
 from bridle.frames import LabelLists, Sequences, Table
-from bridle.models.checks import check_callable, check_seed, count_of, ids_of, jsonable, not_negative, of_dev, one_of
+from bridle.models.checks import (
+    OnUnknown,
+    check_callable,
+    check_seed,
+    count_of,
+    ids_of,
+    jsonable,
+    not_negative,
+    of_dev,
+    one_of,
+)
 from bridle.models.folds import FoldedExamples, Folds, check_held_out, deal, groups_of
 from bridle.models.tagger import Tagger
 from bridle.models.task import Data, Examples
@@ -190,7 +200,7 @@ def search(
     groups: Sequence[Hashable] | Table | None = None,
     given: Sequence[Mapping[str, Any]] | Table | None = None,
     dev_given: Sequence[Mapping[str, Any]] | Table | None = None,
-    on_unknown: Literal["raise", "wrong"] = "raise",
+    on_unknown: OnUnknown = "raise",
     folds: int = 4,
     measure: Measure = "auto",
     seconds: float | None = None,
@@ -214,8 +224,8 @@ def search(
         A name or a number per sequence; sequences of a group are held out together.
     given, dev_given : list of mapping, optional
         Values for rules that are used in training.
-    on_unknown : {"raise", "wrong"}
-        What to do with a label of the development set that does not occur in `y`, as for `fit`.
+    on_unknown : {"raise", "skip", "wrong"}
+        What to do with a label of the development set that the model does not know, as for `fit`.
     folds : int, default 4
         Folds of the cross-validation.
     measure : {"auto", "f1", "accuracy", "exact", "quality"}, default "auto"
@@ -250,7 +260,7 @@ def search(
     """
     one_of("measure", measure, MEASURES)
     check_seed(model.seed)
-    one_of("on_unknown", on_unknown, ("raise", "wrong"))
+    one_of("on_unknown", on_unknown, get_args(OnUnknown))
     check_callable("watch", watch, "a function of a Candidate")
     if seconds is not None and seconds != float("inf"):
         not_negative("seconds", seconds)
@@ -322,23 +332,25 @@ class _Trials:
         model: Tagger,
         data: Data,
         dev: Data | None,
-        on_unknown: str,
+        on_unknown: OnUnknown,
         groups: Any,
         folds: int,
         seconds: float | None,
     ) -> None:
-        self._count, self._dev, self._folds, self._seed = len(data.X), dev, folds, model.seed
+        self._count, self._folds, self._seed = len(data.X), folds, model.seed
         self._deadline = Deadline.after(seconds)
         self._keys = model._fold_keys(data, groups_of(groups, self._count))
         self._choice = model._choose_features(data)
         self._order = np.random.default_rng(model.seed).permutation(self._count)
         self.labels, self._data = data.labels(model.scheme, model.labels), data
         if dev is not None:
+            dev = dev.used(self.labels, on_unknown)
             given: list[Any] = [*(data.given or [{}] * len(data.X)), *(dev.given or [{}] * len(dev.X))]
             self._data = Data([*data.X, *dev.X], [*data.y, *dev.y], given)
             with of_dev():
                 ids_of(self.labels, dev.y, np.cumsum([0, *map(len, dev.y)]), on_unknown)
             self.labels = with_unknown(self.labels, dev.y)
+        self._dev = dev
         self._examples: dict[str, Examples] = {}  # by encoding
         self._last: tuple[tuple[str, int], FoldedExamples] | None = None  # the next one is mostly of the same
 

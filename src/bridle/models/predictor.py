@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Hashable, Iterable, Sequence
 from itertools import islice, pairwise
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +22,17 @@ from bridle.features import Features, TemplateFeatures, sequences_of
 from bridle.frames import LabelLists, Sequences, Table
 from bridle.labels import Labels
 from bridle.lattice import Batch, Lattice, Steps
-from bridle.models.checks import Given, count_of, count_of_threads, given_for, given_of, labellings_of, one_of
+from bridle.models.checks import (
+    Given,
+    OnUnknown,
+    count_of,
+    count_of_threads,
+    given_for,
+    given_of,
+    labellings_of,
+    one_of,
+    used_sequences,
+)
 from bridle.models.estimator import Labellings, RoutedEstimator, not_fitted
 from bridle.models.linear import Ints, Kind, Linear
 from bridle.models.task import Hashes, hashes_of, share_seen
@@ -361,6 +371,7 @@ class Predictor(RoutedEstimator):
         *,
         rules: Iterable[Rule | str] = (),
         given: Sequence[Given] | Table | None = None,
+        on_unknown: OnUnknown = "wrong",
     ) -> float:
         """Return the accuracy: the share of tokens that get the right label.
 
@@ -372,6 +383,9 @@ class Predictor(RoutedEstimator):
             The right labels; tokens whose label is missing (None) are not counted.
         rules, given : optional
             As for `predict`; there are no rules by default.
+        on_unknown : {"raise", "skip", "wrong"}, default "wrong"
+            What to do with a right label that the model does not know: raise an error, leave out the sequence, or count
+            the label as wrong.
 
         Returns
         -------
@@ -381,7 +395,7 @@ class Predictor(RoutedEstimator):
         Raises
         ------
         LabelError
-            If `y` does not have one label per token.
+            If `y` does not have one label per token, or has an unknown label and `on_unknown` is "raise".
 
         Examples
         --------
@@ -390,9 +404,12 @@ class Predictor(RoutedEstimator):
         >>> model.score([["the", "cat"]], [["D", "D"]])
         0.5
         """
+        one_of("on_unknown", on_unknown, get_args(OnUnknown))
         guessed, y = self.predict(X, rules, given=given), labellings_of(y)
         if list(map(len, guessed)) != list(map(len, y)):
             raise LabelError("y does not fit X", got="other numbers of labels", wanted="one label per token")
+        used = used_sequences(self.labels_.names, y, on_unknown).tolist()
+        guessed, y = [guessed[k] for k in used], [y[k] for k in used]
         total = sum(label is not None for gold in y for label in gold)
         right = sum(a == b for ours, gold in zip(guessed, y, strict=True) for a, b in zip(ours, gold, strict=True))
         return right / total if total else 0.0

@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Self, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,7 @@ from bridle.labels import MOST_SQUARE, Labels
 from bridle.models import files
 from bridle.models.checks import (
     Given,
+    OnUnknown,
     check_callable,
     check_seed,
     count_of,
@@ -125,7 +126,7 @@ class Tagger(Predictor):
         measure: Measure = "auto",
         given: Sequence[Given] | Table | None = None,
         dev_given: Sequence[Given] | Table | None = None,
-        on_unknown: Literal["raise", "wrong"] = "raise",
+        on_unknown: OnUnknown = "raise",
         groups: Sequence[Hashable] | Table | None = None,
         watch: Callable[[Step], None] | None = None,
         watch_tuning: Callable[[Trial], None] | None = None,
@@ -152,9 +153,9 @@ class Tagger(Predictor):
             other value decides both.
         given, dev_given : list of mapping, optional
             Values for rules that are used in training, one mapping per sequence.
-        on_unknown : {"raise", "wrong"}
-            What to do with a label of the development set that does not occur in `y`: raise an error, or count it as
-            wrong.
+        on_unknown : {"raise", "skip", "wrong"}
+            What to do with a label of the development set that the model does not know: raise an error, leave out the
+            sequence, or count the label as wrong.
         groups : sequence, optional
             A name or a number per sequence: its document, or its source. Where settings are chosen on held-out data, a
             group is held out as a whole, as fits data that will come from new sources.
@@ -196,7 +197,7 @@ class Tagger(Predictor):
         self._check()
         check_seed(self.seed)
         one_of("measure", measure, MEASURES)
-        one_of("on_unknown", on_unknown, ("raise", "wrong"))
+        one_of("on_unknown", on_unknown, get_args(OnUnknown))
         check_callable("watch", watch, "a function of a Step")
         check_callable("watch_tuning", watch_tuning, "a function of a Trial")
         data, dev_data = Data.of(X, y, given), Data.of_dev(dev, dev_given)
@@ -222,7 +223,7 @@ class Tagger(Predictor):
         groups: Sequence[Hashable] | None,
         measure: str,
         dev: Data | None = None,
-        on_unknown: str = "raise",
+        on_unknown: OnUnknown = "raise",
         *,
         labels: Labels | None = None,
         watch_tuning: Callable[[Trial], None] | None = None,
@@ -234,6 +235,7 @@ class Tagger(Predictor):
         identity = {**self._identity(), "data": examples.fingerprint(), "given": examples.given_digest()}
         judge = dev_examples = None
         if dev is not None:
+            dev = dev.used(examples.labels, on_unknown)
             dev_examples = examples.of_dev(dev, on_unknown)
             identity |= {"dev": dev_examples.fingerprint(), "dev_given": dev_examples.given_digest()}
             identity["measure"] = measure_of(measure, examples.labels)

@@ -31,7 +31,18 @@ from bridle.decoding.problem import check_given
 from bridle.errors import Argument, LabelError, ModelError, shown
 from bridle.features import Encoded, Features, sequences_of
 from bridle.labels import MOST_SQUARE, PREFIXES, Labels, Scheme, scheme_of
-from bridle.models.checks import Given, check_pair, given_for, given_of, ids_of, labellings_of, names_of, of_dev
+from bridle.models.checks import (
+    Given,
+    OnUnknown,
+    check_pair,
+    given_for,
+    given_of,
+    ids_of,
+    labellings_of,
+    names_of,
+    of_dev,
+    used_sequences,
+)
 from bridle.models.linear import Array, EdgeLayout, Ints, Layout, Vector, Weights
 from bridle.rules.base import Rule
 
@@ -72,6 +83,10 @@ class Data:
         if len(self.y) != len(self.X):
             raise LabelError("y and X differ in length", got=f"{len(self.y)} lists", wanted=f"{len(self.X)} of them")
         return labels_of(names, scheme, more)
+
+    def used(self, labels: Labels, on_unknown: OnUnknown) -> Data:
+        """Return the data without the sequences that are left out because of unknown labels."""
+        return self.part(used_sequences(labels.names, self.y, on_unknown)) if on_unknown == "skip" else self
 
     def part(self, chosen: Ints) -> Data:
         """Select sequences."""
@@ -117,7 +132,7 @@ class Examples:
         gold = ids_of(decoder.labels, data.y, encoded.offsets, missing="allow")
         return cls(features, decoder, encoded, gold, given_for(features, data.X, data.given, decoder))
 
-    def of_dev(self, dev: Data, on_unknown: str) -> Examples:
+    def of_dev(self, dev: Data, on_unknown: OnUnknown) -> Examples:
         """Encode a development set as these examples are."""
         with of_dev():
             encoded = self.features.encode(dev.X)
