@@ -322,20 +322,18 @@ def test_a_label_that_the_model_has_not_seen(run: Cli, folder: Path, tmp_path: P
     result = run(*learn, "--model", folder / "m.bridle", "--tune", tmp_path / "more.txt", "--iterations", 1)
     assert result.exit_code == 2 and "unknown label; got 'B-PP'" in result.output
     assert "more.txt:" in result.output and "pass --on-unknown skip to leave out" in result.output
-    skip, told = ["--on-unknown", "skip"], "left out 1 sequences with labels that the model does not know: B-PP\n"
+    skip, message = ["--on-unknown", "skip"], "left out 1 sequence with labels that the model does not know: B-PP\n"
     for command in (
         [*train, "--c1", 0, "--c2", 1],
         [*learn, "--model", folder / "m.bridle", "--tune", tmp_path / "more.txt"],
     ):
-        assert told in run(*command, "--iterations", 1, *skip).stderr
+        assert message in run(*command, "--iterations", 1, *skip).stderr
     tune = ["rules", "tune", folder / "my.rules", "--model", folder / "m.bridle", "--data", tmp_path / "more.txt"]
     assert "pass --on-unknown skip to leave out" in run.ok(*tune, code=2).stderr
-    assert told in run(*tune, *skip).stderr
+    assert message in run(*tune, *skip).stderr
     ways = ["eval", tmp_path / "more.txt", "--model", folder / "m.bridle"]
-    assert (
-        told in (skipped := run.ok(*ways, "--json", *skip)).stderr
-        and "more.txt:" in run.ok(*ways, "--on-unknown", "raise", code=2).stderr
-    )
+    assert message in (skipped := run.ok(*ways, "--json", *skip)).stderr
+    assert "more.txt:" in run.ok(*ways, "--on-unknown", "raise", code=2).stderr
     assert json.loads(skipped.stdout)["sequences"] == 3 < json.loads(run.stdout(*ways, "--json"))["sequences"]
     ways = ["compare", tmp_path / "more.txt", "--model", folder / "m.bridle", folder / "my.rules"]
     assert json.loads(run.stdout(*ways, "--json", *skip))["sequences"] == 3

@@ -274,7 +274,7 @@ def test_what_is_odd_about_gold_is_told(explain: Cli, folder: Path, tmp_path: Pa
     assert "some.jsonl: 1 of 3 sequences have no labels; accuracy is not computed" in result.stderr
     write(tmp_path / "odd.jsonl", [replace(first, labels=["AUTHOR", "TITLE", "TITLE", "YEAR"])])
     result = explain(folder / "m.bridle", tmp_path / "odd.jsonl", "--html", tmp_path / "a.html")
-    assert "odd.jsonl: 1 sequences, 4 tokens, 3 labels\n" in result.stderr and ODD in result.stderr
+    assert "odd.jsonl: 1 sequence, 4 tokens, 3 labels\n" in result.stderr and ODD in result.stderr
     assert "YEAR (not a label of the model)" in (tmp_path / "a.html").read_text()
     assert ODD not in explain(*tagged(folder)).stderr
 

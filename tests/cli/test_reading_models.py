@@ -309,7 +309,7 @@ def test_what_was_read_is_counted(run: Cli, tmp_path: Path) -> None:
         (tmp_path / "a.txt").write_text(text)
         return run.ok("train", tmp_path / "a.txt", "-o", tmp_path / "m.bridle", *FIXED, "--iterations", "2").stderr
 
-    assert "a.txt: 1 sequences, 1,500 tokens, 2 labels" in (huge := told("a A\nb B\n" * 750))
+    assert "a.txt: 1 sequence, 1,500 tokens, 2 labels" in (huge := told("a A\nb B\n" * 750))
     assert "a.txt:1: one sequence has 1,500 of 1,500 tokens" in huge and "--option comment='#doc'" in huge
     for command in (
         ["tag", tmp_path / "m.bridle"],
@@ -317,7 +317,7 @@ def test_what_was_read_is_counted(run: Cli, tmp_path: Path) -> None:
         ["explain", tmp_path / "m.bridle"],
     ):
         stderr = run.ok(*command, tmp_path / "a.txt").stderr
-        assert "a.txt: 1 sequences, 1,500 tokens" in stderr and "one sequence has 1,500 of 1,500 tokens" in stderr
+        assert "a.txt: 1 sequence, 1,500 tokens" in stderr and "one sequence has 1,500 of 1,500 tokens" in stderr
     assert "every sequence has one token" in told("a A\n\nb B\n\n" * 20)
     rare = told("a A\nb B\n\n" * 9 + "a AA\n")
     assert "labels that occur once: AA;" in rare and "one sequence" not in rare and "one token" not in rare

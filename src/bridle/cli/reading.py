@@ -23,7 +23,7 @@ from bridle.errors import FileError, LabelError, RuleError
 from bridle.labels import Labels, Scheme
 from bridle.models import Tagger
 from bridle.models.checks import is_used
-from bridle.report.text import cut
+from bridle.report.text import counted, cut
 from bridle.rules.base import Rule, Soft
 from bridle.rules.loading import Line, Loaded, read_files, read_text
 
@@ -270,7 +270,7 @@ def used_examples(
             left_out += 1
             unknown.update(name for name in labels if name is not None and name not in names)
     if left_out:
-        warn(f"left out {left_out:,} sequences with labels that the model does not know: {_listed(unknown)}")
+        warn(f"left out {counted(left_out, 'sequence')} with labels that the model does not know: {_listed(unknown)}")
 
 
 def _listed(names: Iterable[str]) -> str:
@@ -327,7 +327,10 @@ def read_all(
             f"{left_out[_GAPS]:,} of {left_out[_GAPS] + len(examples_read):,} sequences have missing labels, and only "
             f"the other {len(examples_read):,} are used; pass --option missing=none if ? is a label like others"
         )
-    ReadCounts.of(examples_read).report(paths)
+    counts = ReadCounts.of(examples_read)
+    counts.report(paths)
+    if rare := [name for name, count in (counts.labels or {}).items() if count == 1]:
+        warn(f"labels that occur once: {_listed(rare)}; a misspelled one can be renamed with --map OLD=NEW")
     return examples_read, reader.settled(examples_read[0])
 
 
@@ -361,8 +364,8 @@ class ReadCounts:
     def report(self, paths: Sequence[str]) -> None:
         """Print how much was read from some files, and warn."""
         files = source_name(paths[0]) if len(paths) == 1 else f"{len(paths):,} files"
-        labels = f", {len(self.labels):,} labels" if self.labels else ""
-        warn(f"{files}: {self.sequences:,} sequences, {self.tokens:,} tokens{labels}")
+        labels = [counted(len(self.labels), "label")] if self.labels else []
+        warn(f"{files}: {', '.join([counted(self.sequences, 'sequence'), counted(self.tokens, 'token'), *labels])}")
         if self.longest >= _HUGE and 2 * self.longest > self.tokens:
             warn(
                 f"{self.longest_where or files}: one sequence has {self.longest:,} of {self.tokens:,} tokens; are "
@@ -371,8 +374,6 @@ class ReadCounts:
             )
         if self.sequences >= _MANY and self.longest == 1:
             warn("every sequence has one token; are there empty lines between the tokens of a sequence?")
-        if rare := [name for name, count in (self.labels or {}).items() if count == 1]:
-            warn(f"labels that occur once: {_listed(rare)}; a misspelled one can be renamed with --map OLD=NEW")
 
 
 def text_example(text: str, reader: Reader) -> Example:

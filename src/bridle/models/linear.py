@@ -261,6 +261,14 @@ class Linear:
             pairwise.setflags(write=False)  # batches borrow it
         return cls(layout, rounded, pairwise, of_edges)
 
+    def weights_by_label(self) -> tuple[Ints, Array]:
+        """Return the label and the value of each weight; label bigrams together with the text follow the others."""
+        layout = self.layout
+        if layout.edges is None or self.edges is None:
+            return layout.label.astype(np.int64), self.weights
+        labels = np.concatenate([layout.label, layout.edges.pair % layout.m]).astype(np.int64)
+        return labels, np.concatenate([self.weights, self.edges])
+
     @classmethod
     def of_pairs(
         cls,

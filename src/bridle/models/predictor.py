@@ -384,8 +384,7 @@ class Predictor(RoutedEstimator):
         rules, given : optional
             As for `predict`; there are no rules by default.
         on_unknown : {"raise", "skip", "wrong"}, default "wrong"
-            What to do with a right label that the model does not know: raise an error, leave out the sequence, or count
-            the label as wrong.
+            What to do with a label in `y` that the model does not know, as for `fit`.
 
         Returns
         -------
@@ -436,7 +435,7 @@ class Predictor(RoutedEstimator):
         [('word[0]=the', 'D'), ('word[0]=cat', 'N')]
         """
         self._fitted()
-        of_label, weights = _all_weights(self)
+        of_label, weights = self.linear_.weights_by_label()
         best = np.argsort(-np.abs(weights), kind="stable")[:count]
         names, labels = _names(self, best), self.labels_.names
         top = [(name, labels[of_label[s]], float(weights[s])) for name, s in zip(names, best.tolist(), strict=True)]
@@ -573,7 +572,7 @@ def top_by_label(
     """Return the `top_features` of each label; the names of features are looked up once for all of them."""
     count_of("k", k)
     one_of("direction", direction, ("for", "against"))
-    of_label, weights = _all_weights(model)
+    of_label, weights = model.linear_.weights_by_label()
     sign = 1.0 if direction == "for" else -1.0
     slots = np.flatnonzero(sign * weights > 0)
     slots = slots[np.lexsort((-sign * weights[slots], of_label[slots]))]  # by label, the strongest first
@@ -585,17 +584,8 @@ def top_by_label(
     return {label: list(islice(named, len(part))) for label, part in zip(labels, chosen, strict=True)}
 
 
-def _all_weights(model: Predictor) -> tuple[Ints, npt.NDArray[Any]]:
-    """Return the label and the value of each weight; label bigrams together with the text follow the others."""
-    linear, layout = model.linear_, model.linear_.layout
-    if layout.edges is None or linear.edges is None:
-        return layout.label.astype(np.int64), linear.weights
-    labels = np.concatenate([layout.label, layout.edges.pair % layout.m]).astype(np.int64)
-    return labels, np.concatenate([linear.weights, linear.edges])
-
-
 def _names(model: Predictor, slots: Ints) -> list[str]:
-    """Return the names of weights, numbered as by `_all_weights`: `word[0]=cat`, or `label[-1]|word[0]=D|cat`."""
+    """Return the names of weights, numbered as by `weights_by_label`: `word[0]=cat`, or `label[-1]|word[0]=D|cat`."""
     features, layout, labels = model.features_, model.linear_.layout, model.labels_.names
     plain = slots < layout.size
     names = iter(features.named(layout.attribute[slots[plain]]))

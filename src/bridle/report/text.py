@@ -43,6 +43,15 @@ def cut(text: str, most: int) -> str:
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
+def counted(count: int, noun: str) -> str:
+    """Format a count with its noun.
+
+    >>> counted(1, "label"), counted(1500, "token")
+    ('1 label', '1,500 tokens')
+    """
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
 def aligned(rows: Sequence[Sequence[str]], left: Collection[int] = (0,)) -> list[str]:
     """Format rows of equally many cells as lines; columns in `left` are flush left, the others flush right.
 
