@@ -9,7 +9,7 @@ typing      the penalty or a number of one rule was changed since the last call
 budget      the same as first, for a call that may take 0.1 s until it stops to try single rules
 
 Wall time, the median of some calls; `cpu` is the time of the process, which others on the machine do not lengthen.
-Exit code 1 if 11 rules take 200 ms of processor time or more, or the figures differ from those of `bridle.learn.audit`.
+Exit code 1 if that takes 200 ms of processor time or more, or the figures differ from those of `bridle.learn.audit`.
 """
 
 from __future__ import annotations

@@ -156,8 +156,9 @@ def test_without_the_extra(run: Cli, model: Path, monkeypatch: pytest.MonkeyPatc
 def test_explore_needs_nothing(run: Cli, started: Started) -> None:
     run.ok("explore")
     service = started["service"]
-    assert (started["host"], started["port"], started["opened"]) == ("127.0.0.1", 0, ["http://127.0.0.1:8000/"])
-    assert service.name == "references" and len(service.default.rules) == 11 and len(service.sample) >= 500
+    assert (started["host"], started["port"], started["more_ports"]) == ("127.0.0.1", 8765, 20)
+    assert started["opened"] == ["http://127.0.0.1:8000/"]
+    assert service.name == "references" and len(service.default.rules) == 9 and len(service.sample) >= 500
     seen = {str(example.id).rpartition("/")[2] for example in service.sample}
     assert seen == {"ieee", "apa", "mla", "bibtex"}
     assert all(text == example.text for text, example in zip(service.sample_texts, service.sample[::50], strict=True))
@@ -170,6 +171,21 @@ def test_explore_with_everything(run: Cli, started: Started, model: Path) -> Non
     )
     assert (started["port"], started["opened"], started["service"].default.text) == (1234, [], "present N\n")
     assert len(started["service"].sample) == 2
+
+
+def test_explore_edits_a_file(run: Cli, started: Started, model: Path) -> None:
+    here = model.parent
+    for words, path in (
+        ([model, here / "two.rules"], here / "two.rules"),
+        ([model, "--rules", here / "two.rules"], here / "two.rules"),
+        ([here / "new.rules"], here / "new.rules"),
+        ([model, here / "one.rules"], None),  # it includes another one
+        ([model, "--rules", here / "two.rules", here / "new.rules"], None),
+    ):
+        run.ok("explore", *words)
+        service = started["service"]
+        assert service.workspace is not None and service.workspace.rules == path
+    assert "one model and one .rules file" in run("explore", model, model).stderr
 
 
 def test_several_models_have_rules_of_their_own(run: Cli, started: Started, model: Path) -> None:

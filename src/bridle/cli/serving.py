@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import webbrowser
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from enum import Enum
 from ipaddress import ip_address
 from pathlib import Path
@@ -37,6 +38,16 @@ if TYPE_CHECKING:
     from bridle.serve import Limits, RuleText, Service
 
 ACCESS = "Access"
+EXPLORER_PORT, MORE_PORTS = 8765, 20  # of bridle explore: a fixed one, so that the browser finds what it has kept
+EXPLORER_LIMITS = {  # the only user is the one who has started it
+    "body_bytes": 300_000_000,
+    "sequences": 100_000,
+    "tokens": 5_000_000,
+    "data_bytes": 2_000_000_000,
+    "rules": 1000,
+    "rule_characters": 500_000,
+    "seconds": 20.0,
+}
 
 
 class LogFormat(Enum):
@@ -212,15 +223,19 @@ def serve(
     if not is_loopback(host) and token is None:
         warn(f"everybody who can reach {host} can use this server; pass --token, or set BRIDLE_TOKEN")
     one_or_all = services[0] if len(services) == 1 else services
-    more = {"load": load_services, "corrections": store, "log_format": log_format.value}
-    _run(one_or_all, host, port, token, cors or (), allow_host, access_log, page=False, **more)
+    more: dict[str, Any] = {"port": port, "load": load_services, "corrections": store, "log_format": log_format.value}
+    access: dict[str, Any] = {"token": token, "cors": cors or (), "allowed": allow_host}
+    _run(one_or_all, host, **access, access_log=access_log, page=False, **more)
 
 
 @app.command(cls=Command)
 def explore(
-    model: Annotated[
-        Path | None,
-        typer.Argument(metavar="[MODEL]", help="Model that bridle train wrote. Default: one for references."),
+    files: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="[MODEL] [RULES]",
+            help="Model that bridle train wrote (default: one for references), and a .rules file to edit.",
+        ),
     ] = None,
     rules: RulesOption = None,
     data: DataOption = None,
@@ -230,18 +245,29 @@ def explore(
     option: FormatOptions = None,
     map_labels: MapOption = None,
     tokens: TokensOption = None,
-    port: Annotated[int, typer.Option("--port", metavar="N", min=0, max=65535, help="Port; 0 takes a free one.")] = 0,
+    port: Annotated[
+        int | None,
+        typer.Option(
+            "--port",
+            metavar="N",
+            min=0,
+            max=65535,
+            help=f"Port; 0 takes a free one. Default: {EXPLORER_PORT}, or the next free one.",
+        ),
+    ] = None,
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page in a browser.")] = True,
 ) -> None:
     """Open a page where you write rules and see what they do.
 
     Without MODEL, a small CRF is trained on references that ship with Bridle, which takes less than a second. The page
+    saves rules to RULES, which is made if it does not exist; --rules FILE does the same if there is one FILE. The page
     is served on localhost only. Ctrl-C ends it.
 
     \b
     Examples:
       bridle explore
-      bridle explore refs.bridle --rules my.rules --data dev.txt
+      bridle explore my.rules
+      bridle explore refs.bridle my.rules --data dev.txt
       bridle explore --no-browser --port 8000
 
     \b
@@ -253,21 +279,41 @@ def explore(
     _check_extra()
     from bridle.serve import Limits, RuleText
     from bridle.serve.service import embedded_model, embedded_rules, embedded_sample
+    from bridle.serve.workspace import Workspace
 
-    if model is not None:
-        tagger = bridle.load(model)
-        sample: Sequence[Example] = _examples(tagger, data, format, columns, label, with_map(option, map_labels))
-        service = _service(tagger, model.stem, rules, None, sample, Limits(), 0, tokens)
-    else:
-        tagger = embedded_model()
-        sample = (
-            embedded_sample()
-            if data is None
-            else _examples(tagger, data, format, columns, label, with_map(option, map_labels))
-        )
-        default = None if rules else RuleText.from_text(embedded_rules(), tagger.labels_)
-        service = _service(tagger, "references", rules, None, sample, Limits(), 0, tokens, default)
-    _run(service, "127.0.0.1", port, None, (), None, False, page=browser)
+    named = [path for path in files or () if path.suffix == ".rules"]
+    models = [path for path in files or () if path.suffix != ".rules"]
+    if len(models) > 1 or len(named) > 1:
+        got = " ".join(map(str, files or ()))
+        raise BridleError("the explorer shows one model and one .rules file", got=got, wanted="[MODEL] [RULES]")
+    paths = [*(rules or ()), *named]
+    edited = paths[0] if len(paths) == 1 else None
+    read = [path for path in paths if path not in named or path.exists()]
+    model = models[0] if models else None
+    tagger = embedded_model() if model is None else bridle.load(model)
+    default = None
+    if not paths and model is None:
+        default = RuleText.from_text(embedded_rules(), tagger.labels_)
+    service = _service(
+        tagger,
+        "references" if model is None else model.stem,
+        read,
+        None,
+        embedded_sample()
+        if model is None and data is None
+        else _examples(tagger, data, format, columns, label, with_map(option, map_labels)),
+        Limits(**EXPLORER_LIMITS),  # type: ignore[arg-type]
+        0,
+        tokens,
+        default,
+    )
+    if edited is not None and service.default.loaded.includes:
+        warn(f"{edited} includes other files, so that the page cannot save it")
+        edited = None
+    name = "Sample references" if data is None and model is None else "" if data is None else Path(data).name
+    service = replace(service, workspace=Workspace(edited), sample_name=name)
+    ports: dict[str, Any] = {"port": EXPLORER_PORT, "more_ports": MORE_PORTS} if port is None else {"port": port}
+    _run(service, "127.0.0.1", token=None, cors=(), allowed=None, access_log=False, page=browser, **ports)
 
 
 def _check_extra() -> None:
@@ -343,7 +389,7 @@ def is_loopback(host: str) -> bool:
 def _run(
     services: Service | Sequence[Service],
     host: str,
-    port: int,
+    *,
     token: str | None,
     cors: Sequence[str],
     allowed: Sequence[str] | None,
@@ -365,4 +411,4 @@ def _run(
             webbrowser.open(f"{address}/")
 
     log = "info" if access_log else "warning"
-    run(services, host=host, port=port, token=token, origins=cors, hosts=hosts, log=log, ready=ready, **more)
+    run(services, host=host, token=token, origins=cors, hosts=hosts, log=log, ready=ready, **more)

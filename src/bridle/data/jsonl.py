@@ -204,6 +204,7 @@ class JsonLines(Keyed):
 
 _MORE, _FULL, _ODD = range(3)  # why a kernel stopped
 _TOKENS, _LABELS, _ID, _GIVEN, _COLUMN, _WANTED, _SKIP = range(7)  # what a key is for
+_SHOWN = 60  # characters of a line, in messages
 _MOST = 64  # keys that the kernel knows
 _RAW, _STRING, _STRINGS = range(3)  # how the kernel writes a field
 
@@ -404,7 +405,7 @@ def json_object(source: Source, number: int, line: str, wanted: str) -> dict[str
         raise source.error(
             number,
             "not a JSON line",
-            got=str(error)[:200],
+            got=_cut(line, error),
             wanted=f"{wanted} on one line",
             **_likely(source.name, line),
         ) from None
@@ -412,6 +413,15 @@ def json_object(source: Source, number: int, line: str, wanted: str) -> dict[str
         raise source.error(number, "a line is not a JSON object", got=type(record).__name__, wanted=wanted)
     check_keys(record, f"{source.name}:{number}")
     return record
+
+
+def _cut(line: str, error: Exception) -> str:
+    """The line up to the place where it stops being JSON, for messages."""
+    at = getattr(error, "pos", None)
+    if not isinstance(at, int):
+        return f"{line.strip()[:_SHOWN]}: {error}"[:200]
+    before = line[max(0, at - _SHOWN) : at].lstrip()
+    return f"{before}, and then {'the end of the line' if at >= len(line.rstrip()) else line[at : at + 10].rstrip()}"
 
 
 def _likely(name: str, line: str) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import Literal
 
 from bridle.learn.examples import run_examples
 from bridle.rules.base import Soft
+from bridle.rules.conditions import TOKENS, Given
 from bridle.rules.lint import Finding, lint
 from bridle.rules.loading import RuleExample
 from bridle.rules.text import Sentence, Slot, quote, quoted_name, sentences
@@ -42,7 +43,12 @@ def check_rules(service: Service, request: RulesText) -> CheckAnswer:
             message = f"{error.what}; wanted {error.wanted}"
             findings.append(Finding(line.number, "error", error.code.replace("_", "-"), message))
     loaded.lines = allowed
-    findings += lint(loaded, service.labels)
+    notes = lint(loaded, service.labels)
+    keys = {key for line in allowed for place in line.rule.places() for key in place.keys}
+    names = any(isinstance(x, Given) for line in allowed for field in line.rule.names() for x in field.items)
+    if not names and keys <= {TOKENS, *service.columns}:  # requests bring these, so that nobody has to think of them
+        notes = [finding for finding in notes if finding.code != "given"]
+    findings += notes
     return CheckAnswer(
         [RuleFinding(each.line, each.level, each.code, each.message, quick_fix(each, texts)) for each in findings],
         parsed,

@@ -46,7 +46,7 @@ _MAX_NAMED_LABELS = 10  # unknown labels that a warning names
 _encode = msgspec.json.Encoder().encode
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Data:
     """Sequences with their scores."""
 
@@ -55,6 +55,7 @@ class Data:
     format: str
     examples: Sequence[Example]
     warnings: list[str]
+    fair: GoldData | None = None  # with scores of models that have not seen it, once they are known
 
     @property
     def has_gold(self) -> bool:
@@ -81,6 +82,11 @@ class Data:
                 list(example.tokens),
                 None if example.labels is None else list(example.labels),
                 msgspec.UNSET if len(example.columns) == 1 else self._columns(example),
+                *(
+                    (example.text, list(example.starts))
+                    if example.text is not None and example.starts is not None
+                    else ()
+                ),
             )
             for example in self.examples
         ]

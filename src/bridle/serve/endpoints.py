@@ -14,11 +14,24 @@ import msgspec
 
 from bridle.decoding.threads import thread_count
 from bridle.errors import ModelError
-from bridle.serve import labelstudio, tagging
+from bridle.serve import labelstudio, tagging, tuning
 from bridle.serve.checking import check_rules, list_sentences, run_test_cases
 from bridle.serve.data_cache import DataCache, evaluate_rules
 from bridle.serve.errors import HttpError
+from bridle.serve.jobs import Jobs
 from bridle.serve.lanes import Job, Lane
+from bridle.serve.loop_schemas import (
+    CurvesAnswer,
+    CurvesRequest,
+    JobAnswer,
+    JobQuestion,
+    JobRequest,
+    OpenRequest,
+    RulesFile,
+    SaveRequest,
+    SuggestAnswer,
+    SuggestRequest,
+)
 from bridle.serve.metrics import TYPE, Metrics
 from bridle.serve.schemas import (
     CheckAnswer,
@@ -45,6 +58,8 @@ from bridle.serve.schemas import (
     WebhookAnswer,
 )
 from bridle.serve.service import Service
+from bridle.serve.suggesting import suggest_rules
+from bridle.serve.workspace import Workspace, read_model
 
 BATCH_TOKENS = 32_768  # tokens that are decoded at once, approximately
 WORKERS = 4  # threads for rules of requests, so that a slow one does not block the others
@@ -61,7 +76,7 @@ class State:
 
     def __init__(self, service: Service, site: Site) -> None:
         self.service, self.site, self.metrics = service, site, site.metrics
-        self.data = DataCache(service)
+        self.data, self.jobs = DataCache(service), Jobs()
         lane = partial(Lane, max_waiting=service.limits.waiting, after=service.measure)
         batches = partial(lane, run=tagging.run_tagging, batch_size=BATCH_TOKENS, on_batch=self.metrics.count_batch)
         self.server_rules = batches("server_rules", threads=thread_count(service.threads))
@@ -75,13 +90,14 @@ class State:
 
     def close(self) -> None:
         """End the threads."""
+        self.jobs.close()
         for lane in self.lanes:
             lane.close()
 
     def join(self, seconds: float) -> bool:
         """Wait until all threads have ended; return False if one is still running after this time."""
         ends = time.monotonic() + seconds
-        joined = [lane.join(max(0.0, ends - time.monotonic())) for lane in self.lanes]
+        joined = [lane.join(max(0.0, ends - time.monotonic())) for lane in (*self.lanes, self.jobs)]
         return all(joined)
 
 
@@ -104,9 +120,10 @@ class Site:
         self.corrections, self.has_token = corrections, has_token
         self._load, self._loading = load, Lock()
         self.states: dict[str, State] = {}
-        self._use(services)
+        self.use(services)
 
-    def _use(self, services: Sequence[Service]) -> None:
+    def use(self, services: Sequence[Service]) -> None:
+        """Answer requests that come from now on by these models."""
         states = {service.name: State(service, self) for service in services}
         if not services or len(states) < len(services):
             got, wanted = ", ".join(service.name for service in services) or "no models", "models with different names"
@@ -127,7 +144,7 @@ class Site:
         if self._load is None:
             raise HttpError(409, "reload", "this server cannot load its models again", wanted="bridle serve MODEL")
         with self._loading:
-            self._use(self._load())
+            self.use(self._load())
         return list(self.states)
 
     def close(self) -> None:
@@ -202,6 +219,77 @@ async def _evaluate(state: State, request: EvaluateRequest) -> Any:
         return evaluate_rules(service, data, rules, request.budget)
 
     return await state.call(evaluate)
+
+
+async def _suggest(state: State, request: SuggestRequest) -> Any:
+    data = None if request.data is None else state.data.get(request.data)
+
+    def suggest() -> Any:
+        rules = state.service.book.read(request.rules, request.rule_set)
+        return suggest_rules(state.service, request, rules, None if data is None else data.gold)
+
+    return await state.call(suggest)
+
+
+async def _curves(state: State, request: CurvesRequest) -> Any:
+    data = state.data.get(request.data)
+
+    def draw() -> Any:
+        rules = state.service.book.read(request.rules, request.rule_set)
+        return tuning.draw_curves(state.service, data, rules, request.lines, request.budget)
+
+    return await state.call(draw)
+
+
+async def _start_job(state: State, request: JobRequest) -> Any:
+    workspace_of(state.service)
+    service, data = state.service, state.data.get(request.data)
+    rules = service.book.read(request.rules, request.rule_set)
+
+    def work(say: Callable[[str], None]) -> Any:
+        if request.kind == "learn":
+            return tuning.learn_more(service, data, rules, say)
+        if request.line is not None:
+            return tuning.tune_line(service, data, rules, request.line, say)
+        return tuning.tune_all(service, data, rules, say)
+
+    return state.jobs.start(work).describe()
+
+
+async def _ask_job(state: State, request: JobQuestion) -> Any:
+    job = state.jobs.get(request.job)
+    if request.stop:
+        job.stop()
+    return job.describe()
+
+
+async def _read_rules(state: State, _request: None) -> Any:
+    return await state.call(workspace_of(state.service).read)
+
+
+async def _save_rules(state: State, request: SaveRequest) -> Any:
+    return await state.call(partial(workspace_of(state.service).save, request))
+
+
+async def _open_model(state: State, request: OpenRequest) -> Any:
+    workspace, old = workspace_of(state.service), state.service
+
+    def open_model() -> Any:
+        tagger = read_model(request)
+        name = request.name.removesuffix(".bridle") or "model"
+        return Service(tagger, name, limits=old.limits, threads=old.threads, workspace=workspace)
+
+    service = await asyncio.to_thread(open_model)
+    state.site.use([service])
+    return service.describe()
+
+
+def workspace_of(service: Service) -> Workspace:
+    """Return the workspace of a service; raise if it has none."""
+    if service.workspace is None:
+        what, wanted = "this server writes no files and learns no rules", "bridle explore, on your own machine"
+        raise HttpError(403, "workspace", what, wanted=wanted)
+    return service.workspace
 
 
 async def _sentences(state: State, _request: None) -> Any:
@@ -283,6 +371,15 @@ ENDPOINTS = (
     Endpoint("POST", "/data", "Upload data to show and to evaluate rules on.", _upload, DataAnswer, DataRequest, _WORK),
     Endpoint("GET", "/data/sample", "Get the data of the server.", _sample, DataAnswer, errors=(404, 429, 504)),
     Endpoint("POST", "/evaluate", "Evaluate rules on data.", _evaluate, EvaluateAnswer, EvaluateRequest, _NAMED),
+    Endpoint("POST", "/suggest", "Suggest rules that repair a label.", _suggest, SuggestAnswer, SuggestRequest, _NAMED),
+    Endpoint("POST", "/curves", "Measure penalties of rules.", _curves, CurvesAnswer, CurvesRequest, _NAMED),
+    Endpoint(
+        "POST", "/jobs", "Begin to tune or to learn rules.", _start_job, JobAnswer, JobRequest, (403, 409, *_NAMED)
+    ),
+    Endpoint("POST", "/jobs/state", "Ask how far a job is, or stop it.", _ask_job, JobAnswer, JobQuestion, (404,)),
+    Endpoint("GET", "/rules/file", "Get the .rules file.", _read_rules, RulesFile, errors=(403, 404, 429, 504)),
+    Endpoint("POST", "/rules/save", "Save the .rules file.", _save_rules, RulesFile, SaveRequest, (403, 409, *_NAMED)),
+    Endpoint("POST", "/model/open", "Use another model.", _open_model, ModelAnswer, OpenRequest, (403, 413)),
     Endpoint("GET", "/model", "Describe the model, the rules and the limits.", _model, ModelAnswer),
     Endpoint("GET", "/health", "Report that the server is up.", _health, HealthAnswer),
     Endpoint("GET", "/ready", "Report that the models are loaded.", _ready, ReadyAnswer),
@@ -307,10 +404,10 @@ ENDPOINTS = (
 _STATUS_TEXTS = {
     400: "The body is not JSON.",
     401: "A token is needed.",
-    403: "The server has no token.",
-    404: "There is no such model, rule set or data.",
+    403: "The server was not started in a way that allows this.",
+    404: "There is no such model, rule set, data, job or file.",
     405: "The path has no such method.",
-    409: "The server cannot load its models again.",
+    409: "The server cannot do this now: models, a file that was changed, or another job.",
     408: "The body did not come in time.",
     413: "The request is over a limit.",
     415: "The body is not declared as JSON.",

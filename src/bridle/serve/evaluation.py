@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import count
 from typing import Any
@@ -16,20 +17,26 @@ import numpy as np
 
 from bridle.arrays import Ints, ranges
 from bridle.deadline import Deadline
-from bridle.decoding.problem import check_given
+from bridle.decoding.decoder import Decoder
+from bridle.decoding.problem import check_given, offsets_of
 from bridle.errors import BridleError
 from bridle.labels import Bools, Labels
-from bridle.lattice import Batch
+from bridle.lattice import Lattices, subset
 from bridle.learn.auditing import changed_sum, gold_counts, widened
+from bridle.learn.counted import Counted
 from bridle.learn.evidence import Given, Ids, counter
 from bridle.learn.trials import Positions, Trial, Trials, plain_ids, positions_of, token_places, with_positions
 from bridle.recent import RecentCache
-from bridle.report.sequences import RIGHT
-from bridle.rules.base import Rule
+from bridle.report.sequences import CORRECT, GUESSED, RIGHT
+from bridle.report.significance import Floats
+from bridle.rules.base import Rule, Soft
 from bridle.rules.conditions import TokenPlace
-from bridle.serve.schemas import EvaluateAnswer, Quality, RuleFigures
+from bridle.serve.schemas import EvaluateAnswer, Gain, Mistake, Quality, RuleFigures, RuleSequences
 
 _MAX_RULES = 1000  # rules whose violations are cached with the data
+_SAMPLES = 400  # of the bootstrap: enough for an interval that is shown with one decimal
+_MOST_WEIGHTS = 8_000_000  # sequences x samples: larger data gets fewer samples
+_MOST_MISTAKES = 20  # kinds of mistakes that are listed
 
 
 class GoldData:
@@ -42,12 +49,13 @@ class GoldData:
     def __init__(
         self,
         labels: Labels,
-        lattices: Batch,
+        lattices: Lattices,
         gold: Sequence[Sequence[str | None]] | None = None,
         given: Sequence[Given] | None = None,
     ) -> None:
         check_given(given, len(lattices))
         self.labels, self.lattices, self.given = labels, lattices, given
+        self.offsets = offsets_of(lattices)
         self.counts = None if gold is None else gold_counts(gold, labels, lattices)
         self._wide = labels if gold is None else widened(labels, gold)
         self._violating = RecentCache(_MAX_RULES, 1 << 26)  # rule -> sequences that violate it
@@ -64,6 +72,40 @@ class GoldData:
     def plain_counts(self) -> Ints | None:
         """Counts of correct tokens and segments of `plain`, by sequence."""
         return None if self.counts is None else self.counts.counts(self.plain)
+
+    @cached_property
+    def gold_segments(self) -> Ints:
+        """(B,): segments of the gold labels."""
+        assert self.counts is not None
+        return self.counts.counts(self.counts.ids)[:, CORRECT]
+
+    @cached_property
+    def lengths(self) -> Ints:
+        """(B,): tokens with a gold label."""
+        assert self.counts is not None
+        return np.bincount(self.counts.sequence[self.counts.ids >= 0], minlength=len(self.counts))
+
+    @cached_property
+    def counted(self) -> Counted | None:
+        """Sequences whose gold labels are complete and known, for the learner; None if there are none."""
+        if self.counts is None or self.given is None:
+            return None
+        ids, known = self.counts.ids, len(self.labels)
+        bad = np.bincount(self.counts.sequence[(ids < 0) | (ids >= known)], minlength=len(self.counts))
+        chosen = np.flatnonzero(bad == 0)
+        if not len(chosen):
+            return None
+        tokens, offsets = ranges(self.counts.offsets, chosen)
+        texts = [text for b in chosen.tolist() for text in self.given[b]["tokens"]]
+        return Counted(self.labels, ids[tokens], offsets, texts)
+
+    @cached_property
+    def weights(self) -> Floats:
+        """(S, B): how often each sequence is in each sample of the bootstrap, the same samples for all rules."""
+        count = len(self.lattices)
+        samples = max(100, min(_SAMPLES, _MOST_WEIGHTS // max(count, 1)))
+        drawn = np.random.default_rng(0).multinomial(count, np.full(count, 1 / max(count, 1)), size=samples)
+        return drawn.astype(np.float32)
 
     def place(self, rules: Sequence[Rule]) -> tuple[list[Rule], Sequence[Given] | None]:
         """Replace conditions on tokens by given positions; return the new rules and the given values."""
@@ -84,7 +126,7 @@ class GoldData:
         places = {place: self._places.get(place) for place in rule_of}
         new = [place for place, entry in places.items() if entry is None]
         try:
-            located = positions_of(new, self.lattices.offsets, self.given)
+            located = positions_of(new, self.offsets, self.given)
         except BridleError as error:  # refers to an internal rule; replace it by the rule of the user
             conditions = token_places(error.rule) if isinstance(error.rule, Rule) else []
             error.rule = next((rule_of[place] for place in conditions if place in rule_of), None)
@@ -105,7 +147,7 @@ class GoldData:
         new = {rule: placed[r] for r, rule in enumerate(rules) if columns[rule] is None}
         if new:
             count = counter(list(new.values()), self.labels, threads=threads)
-            plain = count(self.plain, self.lattices.offsets, given) > 0
+            plain = count(self.plain, self.offsets, given) > 0
             gold = self._gold_violating(list(new.values()), given, threads)
             for r, rule in enumerate(new):
                 columns[rule] = plain[:, r], None if gold is None else gold[:, r]
@@ -143,6 +185,49 @@ class GoldData:
             self._alone.keep(key, quality, 100)
         return quality
 
+    def f1_gain(self, before: Trial, after: Trial) -> Gain | None:
+        """Return what the labels of a trial gain in F1 over those of another one, with a bootstrap interval."""
+        if self.counts is None or not len(self.lattices):
+            return None
+        first, second = (self.counts_of(trial)[:, [CORRECT, GUESSED]] for trial in (before, after))
+        columns = np.column_stack([first, second, self.gold_segments]).astype(np.float32)
+        sums = np.vstack([columns.sum(axis=0, dtype=np.float64), self.weights @ columns])
+        c0, g0, c1, g1, gold = sums.T
+        gains = 2 * c1 / np.maximum(g1 + gold, 1) - 2 * c0 / np.maximum(g0 + gold, 1)
+        better, worse = (int(np.sum(sign * (second - first) @ [2, -1] > 0)) for sign in (1, -1))
+        low, high = np.quantile(gains[1:], [0.025, 0.975]).tolist()
+        return Gain(float(gains[0]), low, high, better, worse)
+
+    def counts_of(self, trial: Trial) -> Ints:
+        """(B, 4): counts of the labels of a trial, by sequence."""
+        assert self.counts is not None and self.plain_counts is not None
+        counts, touched = self.plain_counts.copy(), trial.touched
+        counts[touched] = self.counts.counts(trial.ids[ranges(self.counts.offsets, touched)[0]], touched)
+        return counts
+
+    def errors(self, trial: Trial) -> list[int] | None:
+        """Count the wrong tokens of each sequence; None without gold."""
+        if self.counts is None:
+            return None
+        errors: list[int] = (self.lengths - self.counts_of(trial)[:, RIGHT]).tolist()
+        return errors
+
+    def mistakes(self, trial: Trial) -> list[Mistake]:
+        """Count pairs of a gold label and another one that a trial found, by cause; the most frequent first."""
+        if self.counts is None:
+            return []
+        gold, best, plain = self.counts.ids, trial.ids.astype(np.int64), self.plain.astype(np.int64)
+        at = np.flatnonzero((gold >= 0) & (best >= 0) & (gold != best))
+        cause = np.where(plain[at] == best[at], 0, np.where(plain[at] == gold[at], 1, 2))
+        keys = np.stack([gold[at], best[at], cause], axis=1)
+        kinds, which, counts = np.unique(keys, axis=0, return_inverse=True, return_counts=True)
+        which, names, mistakes = which.reshape(-1), self.counts.names, []
+        for k in np.argsort(-counts, kind="stable")[:_MOST_MISTAKES].tolist():
+            y, guess, why = kinds[k].tolist()
+            sequences = np.unique(self.counts.sequence[at[which == k]]).tolist()
+            mistakes.append(Mistake(names[y], names[guess], ("model", "rules", "both")[why], int(counts[k]), sequences))
+        return mistakes
+
     def gain(self, trial: Trial) -> Ints:
         """Return by how many correct tokens each sequence differs from the labels without rules, (B,)."""
         gain = np.zeros(len(self.lattices), dtype=np.int64)
@@ -155,8 +240,74 @@ class GoldData:
     def differing(self, ids: Ids, others: Ids) -> list[int]:
         """Return the sequences in which two labellings of all sequences differ."""
         tokens = np.flatnonzero(ids != others)
-        differing: list[int] = np.unique(np.searchsorted(self.lattices.offsets, tokens, side="right") - 1).tolist()
+        differing: list[int] = np.unique(np.searchsorted(self.offsets, tokens, side="right") - 1).tolist()
         return differing
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """The effect of a rule beside others: tokens that become right and wrong, gain in F1, sequences that change."""
+
+    right: int | None
+    wrong: int | None
+    gain: Gain | None
+    changed: list[int]
+    trial: Trial
+
+
+class Additions:
+    """Effects of further rules, one at a time, in addition to some rules on labelled sequences.
+
+    Only sequences whose labels break the further rule are decoded again: for the others, the best labels stay the best.
+    """
+
+    def __init__(self, data: GoldData, rules: Sequence[Rule], **options: Any) -> None:
+        self._data, self._rules = data, list(rules)
+        self._options = {"on_infeasible": "relax", **options}
+        placed, given = data.place(self._rules)
+        plain, _ = data.violating(self._rules, placed, given, 1)
+        trials = Trials(placed, data.labels, data.lattices, given, data.plain, broken=plain, threads=1, options=options)
+        self.base = trials.full.trial
+
+    def gold_breaks(self, rule: Rule) -> int | None:
+        """Count the sequences whose gold labels break a rule; None without gold."""
+        bare = rule.rule if isinstance(rule, Soft) else rule
+        placed, given = self._data.place([bare])
+        gold = self._data.violating([bare], placed, given, 1)[1]
+        return None if gold is None else int(gold.sum())
+
+    def best(self, rule: Rule) -> Trial:
+        """Return the labels under the rules and this one."""
+        data, base = self._data, self.base
+        placed, given = data.place([*self._rules, rule])
+        count = counter(placed[-1:], data.labels, threads=1)
+        chosen = np.flatnonzero(count(np.maximum(base.ids, 0), data.offsets, given)[:, 0])
+        if not len(chosen):
+            return base
+        decoder = Decoder(data.labels, placed, **self._options)
+        its = None if given is None else [given[b] for b in chosen.tolist()]
+        decodings = decoder.decode_batch(subset(data.lattices, chosen), its, threads=1)
+        ids, relaxed = base.ids.copy(), base.relaxed.copy()
+        ids[ranges(data.offsets, chosen)[0]] = decodings.ids
+        relaxed[chosen] = decodings.relaxed
+        return Trial(ids, np.union1d(base.touched, chosen), relaxed)
+
+    def effect(self, rule: Rule) -> Effect:
+        """Measure what this rule adds."""
+        data, trial = self._data, self.best(rule)
+        changed = data.differing(trial.ids, self.base.ids)
+        if data.counts is None:
+            return Effect(None, None, None, changed, trial)
+        gold = data.counts.ids
+        before, after = (gold >= 0) & (self.base.ids == gold), (gold >= 0) & (trial.ids == gold)
+        right, wrong = int((after & ~before).sum()), int((before & ~after).sum())
+        return Effect(right, wrong, data.f1_gain(self.base, trial), changed, trial)
+
+
+def numbers(where: Bools) -> list[int]:
+    """Return the numbers of the sequences that are marked."""
+    marked: list[int] = np.flatnonzero(where).tolist()
+    return marked
 
 
 def evaluate(
@@ -190,27 +341,37 @@ def evaluate(
     best = full.trial
     figures, complete = [], True
     for r, rule in enumerate(rules):
-        alone = without = changed = None
+        alone = without = changed = gained = None
+        at = RuleSequences(
+            None if gold is None else numbers(gold[:, r]), numbers(plain[:, r]), numbers(full.broken[:, r]), None
+        )
         if not deadline.passed():
             left_out = trials.best([k for k in range(len(rules)) if k != r])
-            changed = len(data.differing(best.ids, left_out.ids))
+            at.changed = data.differing(best.ids, left_out.ids)
+            changed = len(at.changed)
             alone, without = data.quality_alone(r, rule, trials, options), data.quality(left_out)
+            gained = data.f1_gain(left_out, best)
         else:
             complete = False
-        counts = (None if gold is None else int(gold[:, r].sum()), int(plain[:, r].sum()), int(full.broken[:, r].sum()))
-        figures.append(RuleFigures(None, str(rule), *counts, alone, without, changed))
+        counts = None if at.gold is None else len(at.gold), len(at.plain), len(at.best)
+        figures.append(RuleFigures(None, str(rule), *counts, alone, without, changed, gained, at))
+    none = trials.best([])
     gain = data.gain(best)
     return EvaluateAnswer(
         sequences=len(data.lattices),
         tokens=len(data.plain),
-        none=data.quality(trials.best([])),
+        none=data.quality(none),
         all=data.quality(best),
+        gain=data.f1_gain(none, best),
         rules=figures,
         changed=data.differing(best.ids, data.plain),
-        broken=np.flatnonzero(plain.any(axis=1)).tolist(),
-        improved=np.flatnonzero(gain > 0).tolist(),
-        worse=np.flatnonzero(gain < 0).tolist(),
-        relaxed=np.flatnonzero(best.relaxed).tolist(),
+        broken=numbers(np.asarray(plain.any(axis=1))),
+        improved=numbers(gain > 0),
+        worse=numbers(gain < 0),
+        relaxed=numbers(best.relaxed),
+        errors=data.errors(best),
+        errors_without=data.errors(none),
+        mistakes=data.mistakes(best),
         complete=complete,
         seconds=time.perf_counter() - begun,
     )

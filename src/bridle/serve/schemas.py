@@ -330,12 +330,17 @@ class DataRequest(Request, kw_only=True):
 
 
 class DataSequence(Struct):
-    """A sequence; a missing label is null. `columns` is present if there are columns besides the tokens."""
+    """A sequence; a missing label is null. `columns` is present if there are columns besides the tokens.
+
+    `text` and `starts`, the characters at which tokens begin, are present if the data has texts.
+    """
 
     id: str | None
     tokens: Names
     labels: list[str | None] | None
     columns: dict[str, Names] | UnsetType = UNSET
+    text: str | UnsetType = UNSET
+    starts: list[int] | UnsetType = UNSET
 
 
 class DataAnswer(Struct):
@@ -366,12 +371,46 @@ class Quality(Struct):
     all_right: float
 
 
+class Gain(Struct):
+    """Gain in F1 with its 95 % bootstrap interval; sequences whose segments became better, and worse."""
+
+    gain: float
+    low: float
+    high: float
+    better: int
+    worse: int
+
+
+class Mistake(Struct):
+    """A gold label and the one that was found instead, with its cause.
+
+    "model": the label is the same without rules. "rules": the label without rules was right. "both": the rules changed
+    a wrong label to another wrong one.
+    """
+
+    gold: str
+    guess: str
+    cause: Literal["model", "rules", "both"]
+    count: int
+    sequences: list[int]
+
+
+class RuleSequences(Struct):
+    """Sequences whose gold labels, labels without rules and labels under all rules violate a rule; those it changed."""
+
+    gold: list[int] | None
+    plain: list[int]
+    best: list[int]
+    changed: list[int] | None
+
+
 class RuleFigures(Struct):
     """Figures of one rule.
 
     `gold`, `plain` and `best` count the sequences whose gold labels, labels without rules and labels under all rules
     violate it; `changed` counts the sequences whose labels depend on it. `alone` is the quality with this rule only,
-    `without` the quality with all others. Null: no gold labels, or the time was up.
+    `without` the quality with all others; `gain` compares that with all rules, and `at` lists the sequences behind the
+    counts. Null: no gold labels, or the time was up.
     """
 
     line: int | None
@@ -382,6 +421,8 @@ class RuleFigures(Struct):
     alone: Quality | None
     without: Quality | None
     changed: int | None
+    gain: Gain | None
+    at: RuleSequences
 
 
 class EvaluateAnswer(Struct, kw_only=True):
@@ -396,12 +437,16 @@ class EvaluateAnswer(Struct, kw_only=True):
     tokens: int
     none: Quality | None
     all: Quality | None
+    gain: Gain | None
     rules: list[RuleFigures]
     changed: list[int]
     broken: list[int]
     improved: list[int]
     worse: list[int]
     relaxed: list[int]
+    errors: list[int] | None
+    errors_without: list[int] | None
+    mistakes: list[Mistake]
     complete: bool
     seconds: float
 
@@ -425,6 +470,10 @@ class ModelAnswer(Struct, kw_only=True):
     rule_sets: Names
     sample_texts: Names
     sample: bool
+    sample_name: str
+    first: int
+    workspace: bool
+    rules_file: str | None
     limits: dict[str, float]
 
 

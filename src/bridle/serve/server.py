@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import gc
 import json
 import logging
@@ -94,6 +95,7 @@ def run(
     corrections: Corrections | None = None,
     host: str = "127.0.0.1",
     port: int = 8000,
+    more_ports: int = 0,
     token: str | None = None,
     origins: Sequence[str] = (),
     hosts: Collection[str] | None = None,
@@ -112,6 +114,8 @@ def run(
         As in `create_app`. SIGHUP loads models and rules again, too.
     host, port : str, int
         Address to listen on; port 0 takes a free one.
+    more_ports : int, default 0
+        Number of ports after this one that are tried if it is taken.
     token, origins, hosts : optional
         As in `create_app`.
     connections : int, default 1000
@@ -143,7 +147,7 @@ def run(
     )
     seconds = app.state.default.service.limits.seconds
     _allow_files(connections + RESERVE + 256)
-    with _listen(host, port) as listener, _switch_interval(TURN):
+    with _listen(host, port, more_ports) as listener, _switch_interval(TURN):
         config = uvicorn.Config(
             app,
             log_level=log,
@@ -258,16 +262,20 @@ def _switch_interval(seconds: float) -> Generator[None, None, None]:
 
 
 @contextmanager
-def _listen(host: str, port: int) -> Generator[socket.socket, None, None]:
+def _listen(host: str, port: int, more_ports: int) -> Generator[socket.socket, None, None]:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.socket(family, socket.SOCK_STREAM) as listener:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            listener.bind((host, port))
-            listener.listen(_BACKLOG)
-        except (OSError, OverflowError) as error:
-            got = getattr(error, "strerror", None) or str(error)
-            cause = "Is another server running there? --port 0 takes a free port." if port else None
-            what = f"cannot listen on {host}:{port}"
-            raise BridleError(what, got=got, wanted="a free port of this machine", cause=cause) from None
-        yield listener
+    for number in range(port, port + more_ports + 1):
+        with socket.socket(family, socket.SOCK_STREAM) as listener:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                listener.bind((host, number))
+                listener.listen(_BACKLOG)
+            except (OSError, OverflowError) as error:
+                if getattr(error, "errno", None) == errno.EADDRINUSE and number < port + more_ports:
+                    continue
+                got = getattr(error, "strerror", None) or str(error)
+                cause = "Is another server running there? --port 0 takes a free port." if port else None
+                what = f"cannot listen on {host}:{number}"
+                raise BridleError(what, got=got, wanted="a free port of this machine", cause=cause) from None
+            yield listener
+            return

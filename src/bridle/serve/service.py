@@ -19,7 +19,7 @@ from bridle.data.tokenizer import Tokens, tokenize, tokens_noted, tokens_of
 from bridle.deadline import check_stopped
 from bridle.decoding.decoder import Decoder
 from bridle.demo import SEEN, UNSEEN, WORKS
-from bridle.errors import RuleError
+from bridle.errors import BridleError, RuleError
 from bridle.features import TemplateFeatures
 from bridle.labels import Labels
 from bridle.models import CRF, Tagger
@@ -35,12 +35,14 @@ from bridle.rules.loading import Line, Loaded, read_files, read_lines
 from bridle.serve.errors import HttpError, too_large
 from bridle.serve.limits import Limits
 from bridle.serve.schemas import ModelAnswer
+from bridle.serve.workspace import Workspace
 from bridle.tagging.labelling import ModelColumns
 
 NO_RULES = "none"  # name of the rule set without rules
 TIME_SHARE = 0.2  # share of the time of a request that a single sequence may take
 _MAX_TEXTS, _MAX_TEXT_BYTES = 256, 1 << 24  # parsed rule texts of requests that are kept
 _MAX_DECODERS, _DECODER_BYTES = 64, 1 << 20  # least size of a decoder: what Python holds
+_MOST_JUDGED, _SHOWN_TOKENS = 1000, range(12, 45)  # sequences among which the first one is chosen; its tokens
 _SAMPLE_TEXTS = 12  # texts that the explorer offers at its start
 _EMBEDDED_WORKS = 150  # works of the embedded sample, each in all styles that the model has not seen
 
@@ -231,6 +233,10 @@ class Service:
         Batches that are decoded at the same time; 0 means one per core.
     split_as : {"blanks", "words", "punctuation", "references", "characters"}, optional
         How texts are split into tokens. By default, as the training data was split.
+    sample_name : str, optional
+        Name of the sample, such as that of its file.
+    workspace : Workspace, optional
+        Files that the explorer may write; without it, it cannot save rules, open models, or learn.
     """
 
     tagger: Tagger
@@ -241,6 +247,8 @@ class Service:
     sample: Sequence[Example] = ()
     threads: int = 0
     split_as: Tokens | None = None
+    sample_name: str = ""
+    workspace: Workspace | None = None
     _decoders: RecentCache = field(init=False, repr=False)
     _used: local = field(default_factory=local, repr=False)  # keys of the decoders that a thread uses
 
@@ -369,8 +377,31 @@ class Service:
             rule_sets=sorted(self.book.sets),
             sample_texts=self.sample_texts,
             sample=bool(self.sample),
+            sample_name=self.sample_name,
+            first=self.first,
+            workspace=self.workspace is not None,
+            rules_file=None if self.workspace is None or self.workspace.rules is None else self.workspace.rules.name,
             limits=self.limits.to_dict(),
         )
+
+    @cached_property
+    def first(self) -> int:
+        """The sequence of the sample that shows best what rules do: most tokens become right, and none stays wrong."""
+        sample = self.sample[:_MOST_JUDGED]
+        if not self.default.rules or not any(example.labels for example in sample):
+            return 0
+        columns = [dict(example.columns) for example in sample]
+        try:
+            plain = self.tagger.decode(columns, self.decoder(self.book.sets[NO_RULES]))
+            ruled = self.tagger.decode(columns, self.decoder(self.default))
+        except BridleError:  # rules that need further values
+            return 0
+        best = (0, 0)
+        for k, example in enumerate(sample):
+            gold, before, after = list(example.labels or ()), plain[k].labels, ruled[k].labels
+            if gold == after and len(gold) in _SHOWN_TOKENS:
+                best = max(best, (sum(y != z for y, z in zip(gold, before, strict=True)), -k))
+        return -best[1]
 
     @cached_property
     def sample_texts(self) -> list[str]:

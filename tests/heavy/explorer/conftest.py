@@ -8,17 +8,23 @@ and on any request that leaves this machine. `open_page(...)` makes further page
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
 import signal
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
 
+import bridle
+from bridle.data import references
 from commands import Cli
 
 WITHIN = 15_000  # milliseconds that a page may take for anything; a machine under load is slow
@@ -41,12 +47,12 @@ def _chromium() -> str:
     return next((path for path in result if path), "")
 
 
-@pytest.fixture(scope="session")
-def address(run: Cli) -> Iterator[str]:
-    """The address of `bridle explore` on the embedded references."""
+@contextmanager
+def explorer(run: Cli, *words: Any) -> Iterator[str]:
+    """Run `bridle explore` with further words; return its address."""
     for package in ("starlette", "uvicorn", "msgspec"):
         pytest.importorskip(package, reason="the explorer needs bridle-nlp[serve]")
-    process = run.start("explore", "--no-browser", "--port", "0")
+    process = run.start("explore", "--no-browser", "--port", "0", *words)
     assert process.stderr is not None
     lines: list[str] = []
     for line in process.stderr:
@@ -57,11 +63,48 @@ def address(run: Cli) -> Iterator[str]:
         pytest.fail(f"bridle explore did not start: {''.join(lines)}")
     rest = threading.Thread(target=process.stderr.read, daemon=True)  # a full pipe must not stop the server
     rest.start()
-    yield match.group()
-    process.send_signal(signal.SIGTERM)
-    process.wait(timeout=20)
-    rest.join(timeout=5)
-    process.stderr.close()
+    try:
+        yield match.group()
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(timeout=20)
+        rest.join(timeout=5)
+        process.stderr.close()
+
+
+@pytest.fixture(scope="session")
+def address(run: Cli) -> Iterator[str]:
+    """The address of `bridle explore` on the embedded references."""
+    with explorer(run) as location:
+        yield location
+
+
+@dataclass(frozen=True)
+class Own:
+    """A server with a .rules file, and files that are opened in its page."""
+
+    address: str
+    rules: Path
+    model: Path
+    data: Path
+
+
+@pytest.fixture(scope="session")
+def own(run: Cli, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Own]:
+    """`bridle explore my.rules`, a model and a development set of one's own: references in two styles and in others."""
+    folder = tmp_path_factory.mktemp("own")
+    train = references.references("acm", "lncs", count=40)
+    model = bridle.CRF(features="fields", c1=0, c2=0.1)
+    model.fit([dict(example.columns) for example in train], [example.known_labels for example in train])
+    model.save(folder / "own.bridle")
+    rows = [
+        {"tokens": list(example.tokens), "labels": list(example.labels or ())}
+        for example in references.references("ieee", "mla", count=30)
+    ]
+    (folder / "dev.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    (folder / "my.rules").write_text("starts with AUTHOR\n", encoding="utf-8")
+    with explorer(run, folder / "my.rules") as location:
+        yield Own(location, folder / "my.rules", folder / "own.bridle", folder / "dev.jsonl")
 
 
 @pytest.fixture(scope="module")  # not longer: while it is open, no other test of this process can run an event loop
@@ -118,10 +161,18 @@ def open_page(browser: Any, address: str) -> Iterator[OpenPage]:
     contexts: list[Any] = []
     failures: list[str] = []
 
-    def make(*, width: int = 1280, height: int = 900, dark: bool = False, at: str = "", expected: str = "(?!)") -> Any:
+    def make(
+        *,
+        width: int = 1280,
+        height: int = 900,
+        dark: bool = False,
+        at: str = "",
+        expected: str = "(?!)",
+        server: str = address,
+    ) -> Any:
         scheme = "dark" if dark else "light"
         contexts.append(_context(browser, viewport={"width": width, "height": height}, color_scheme=scheme))
-        return _shown(_watched(contexts[-1].new_page(), failures, expected), address + at)
+        return _shown(_watched(contexts[-1].new_page(), failures, expected), server + at)
 
     yield make
     for context in contexts:
@@ -142,6 +193,8 @@ def _window(browser: Any) -> Iterator[tuple[Any, list[str]]]:
 def page(_window: tuple[Any, list[str]], address: str) -> Iterator[Any]:
     """The explorer, with the result of its first sample text. Nothing may fail in it."""
     window, failures = _window
+    if window.url.startswith(address):
+        window.evaluate("localStorage.clear()")
     window.goto("about:blank")  # else only the fragment of the address would change
     yield _shown(window, address)
     window.unroute_all()

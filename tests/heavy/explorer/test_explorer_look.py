@@ -11,6 +11,14 @@ import pytest
 expect = pytest.importorskip("playwright.sync_api", reason="browser tests need the package playwright").expect
 expect.set_options(timeout=15_000)  # milliseconds; a machine under load is slow
 
+
+def sample(page: Any) -> None:
+    """Show the first sequence of the sample."""
+    page.locator("#browse").evaluate("list => { list.open = true; }")
+    page.locator("#sequences button").first.evaluate("button => button.click()")
+    expect(page.locator("#position")).to_contain_text("1 of ")
+
+
 SCRIPT = "<script>window.hacked=1</script>"
 IMAGE = "<img src=x onerror=window.hacked=1>"
 
@@ -103,10 +111,10 @@ UNNAMED = """
 def test_everything_fits_and_can_be_read(open_page: Any, width: int, height: int, dark: bool) -> None:
     page = open_page(width=width, height=height, dark=dark)
     page.fill("#rules", page.input_value("#rules") + "forbid PAGES\nno duplicate of\n")
-    expect(page.locator("#note .problem")).to_be_visible()
+    expect(page.locator("#findings .error")).to_be_visible()
     assert page.evaluate(CONTRAST)["found"] == []
     page.fill("#rules", page.input_value("#rules").replace("no duplicate of\n", ""))
-    page.click("#load-sample")
+    sample(page)
     expect(page.locator("#figures")).to_contain_text("hurts")
     page.select_option("#filter", "worse")
     page.get_by_role("button", name="Show the trellis").click()
@@ -132,13 +140,13 @@ def test_the_contrast_check_finds_pale_text(page: Any) -> None:
 def test_keyboard_alone(page: Any) -> None:
     page.evaluate("document.activeElement.blur()")
     seen: list[str] = []
-    for _ in range(10):
+    for _ in range(7):
         page.keyboard.press("Tab")
         seen.append(page.evaluate("document.activeElement.id || document.activeElement.textContent.trim()"))
         assert page.evaluate(OUTLINED), seen[-1]
-    order = ["skip", "permalink", "download", "API", "text", "samples", "load-sample", "upload", "Help", "rules"]
-    assert seen == order
-    page.focus("#load-sample")
+    order = ["skip", "undo", "redo", "open", "permalink", "download", "API"]
+    assert seen[: len(order)] == order
+    page.focus("#sequences button")
     page.keyboard.press("Enter")
     expect(page.locator("#position")).to_contain_text("1 of ")
     page.focus("#next")
@@ -146,7 +154,7 @@ def test_keyboard_alone(page: Any) -> None:
     expect(page.locator("#position")).to_contain_text("2 of ")
     page.focus("#filter")
     page.keyboard.press("ArrowDown")
-    expect(page.locator("#filter")).to_have_value("changed")
+    expect(page.locator("#filter")).to_have_value("wrong")
     page.focus("#trellis button")
     page.keyboard.press("Enter")
     expect(page.locator("#trellis img")).to_be_visible()
@@ -165,9 +173,9 @@ def test_injected_text_and_rules_stay_text(page: Any) -> None:
     page.fill("#text", f"{SCRIPT} {IMAGE} 1984.")
     expect(page.locator("#constrained")).to_contain_text("hacked")
     page.fill("#rules", f"present TITLE\nfix O at tokens /{SCRIPT}/\nlabel {IMAGE}\n")
-    expect(page.locator("#note")).to_contain_text("last result")
+    expect(page.locator("#stale")).to_be_visible()
     page.fill("#rules", f"present TITLE  # {IMAGE}\nfix DATE at tokens /<.*|hacked/\n")
-    expect(page.locator("#note")).to_be_empty()
+    expect(page.locator("#stale")).to_be_hidden()
     expect(page.locator("#effects")).to_contain_text("/<.*|hacked/")
     page.get_by_role("button", name="Show the trellis").click()
     expect(page.locator("#trellis img")).to_be_visible()
@@ -178,12 +186,12 @@ def test_injected_data_stays_text(page: Any, tmp_path: Path) -> None:
     path = tmp_path / "<img src=x onerror=hacked=1>.jsonl"
     rows = [{"id": IMAGE, "tokens": [SCRIPT, IMAGE, "1984"], "labels": ["AUTHOR", IMAGE, "DATE"]}]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    page.set_input_files("#upload", path)
-    expect(page.locator("#gold")).to_contain_text(SCRIPT)
-    expect(page.locator("#gold .tag").nth(1)).to_have_text(IMAGE)
+    page.set_input_files("#open", path)
+    expect(page.locator("#gold-labels")).to_contain_text(SCRIPT)
+    expect(page.locator("#gold-labels .tag").nth(1)).to_have_text(IMAGE)
     expect(page.locator("#constrained")).to_contain_text(SCRIPT)
     expect(page.locator("#data-name")).to_contain_text("<img")
-    expect(page.locator("#figures tbody tr").first).to_be_visible()
+    expect(page.locator(".figures tbody tr").first).to_be_visible()
     safe(page)
 
 

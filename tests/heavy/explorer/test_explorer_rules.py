@@ -175,7 +175,6 @@ def test_a_finding_is_shown_and_repaired(page: Any) -> None:
     mark = page.locator(".line .mark")
     expect(mark).to_have_attribute("aria-label", re.compile("^error: unknown label"))
     expect(page.locator(".line.has-error .p-unknown")).to_have_text("AUTOR")
-    expect(item(page, "present AUTOR")).to_contain_text("has an error")
     finding.get_by_role("button", name="line 2").click()
     assert page.locator("#rules").evaluate(SELECTED) == "present AUTOR  # who"
     expect(page.locator("#rules-message")).to_contain_text("Line 2, error: unknown label 'AUTOR'")
@@ -238,7 +237,7 @@ def test_cases_go_red_and_green(page: Any) -> None:
 @pytest.mark.parametrize("text", [KNUTH, 'Knuth, D. “The "TeXbook" 🦄 \\ more”. 1984.'])
 def test_the_result_becomes_a_test_case(page: Any, text: str) -> None:
     write(page, "present TITLE\n", text)
-    expect(page.locator("#status")).to_contain_text("proved optimal")
+    expect(page.locator("#status")).to_contain_text("proved:")
     page.get_by_role("button", name="Add the current result as a test case").click()
     assert lines_of(page)[2].startswith('example "Knuth, ')
     assert " is AUTHOR " in lines_of(page)[2]
@@ -310,10 +309,9 @@ def test_injection_stays_text(page: Any) -> None:
 
 
 def test_figures_of_labelled_data_stand_beside_each_rule(page: Any) -> None:
-    page.get_by_role("button", name="Load the sample references").click()
     first = page.locator("#rule-list li").first
-    expect(first).to_contain_text(re.compile(r"gold breaks it \d+×, plain labels \d+×"))
-    expect(first).to_contain_text(re.compile(r"[+−]?\d+\.\d\s%\s?F1"))
+    expect(first).to_contain_text(re.compile(r"gold breaks it \d+×, labels without rules \d+×"))
+    expect(first).to_contain_text(re.compile(r"F1 [+−]?\d+\.\d points \(interval"))
     page.fill("#rules", "present TITLE\nforbid AUTHOR\n")
     expect(item(page, "forbid AUTHOR")).to_contain_text("hurts")
 

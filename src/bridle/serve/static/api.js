@@ -98,6 +98,20 @@ export const api = {
   sample: () => call("data", "data/sample"),
   /** @param {string} id of the data @param {string} rules @param {number} [budget] seconds for single rules */
   evaluate: (id, rules, budget) => call("evaluate", "evaluate", { data: id, rules, budget }),
+  /** @param {any} body as of POST /suggest */
+  suggest: (body) => call("suggest", "suggest", body),
+  /** @param {string} data its id @param {string} rules */
+  curves: (data, rules) => call("curves", "curves", { data, rules }),
+  /** @param {any} body as of POST /jobs */
+  startJob: (body) => call("job", "jobs", body),
+  /** @param {string} job @param {boolean} stop */
+  askJob: (job, stop) => call("job", "jobs/state", { job, stop }),
+  /** @returns {Promise<any>} the file of the rules */
+  rulesFile: () => call("file", "rules/file"),
+  /** @param {string} text @param {string} fingerprint of the file as it was read @param {boolean} overwrite */
+  saveRules: (text, fingerprint, overwrite) => call("file", "rules/save", { text, fingerprint, overwrite }),
+  /** @param {string} name @param {string} content in base64 */
+  openModel: (name, content) => call("model", "model/open", { name, content }),
   /** @param {any} body as of POST /tag; calls with another rule set are of another kind */
   tag: (body) => call(`tag ${body.rule_set ?? ""}`, "tag", body),
 };

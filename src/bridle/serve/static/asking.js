@@ -18,7 +18,7 @@ import { shown } from "./state.js";
 
 const ALTERNATIVES = 5;
 const AT_ONCE = 0.1; // seconds for figures of single rules; those that take longer follow
-const STILL = 1000; // milliseconds without a change of the rules before it is said that they cannot be read
+const STILL = 700; // milliseconds without a change until curves are asked for
 const UNREADABLE = new Set(["syntax", "unknown-label", "backtracking"]); // codes of findings for which requests are refused
 
 /** @param {Desk} desk */
@@ -39,11 +39,6 @@ export function createAsking(desk) {
     notice = text ? `${text.replace(/[^.?!]$/u, "$&.")} ` : "";
     if (text) say(notice.trim());
   }
-
-  /** Not at every key: what is being typed cannot be read most of the time. */
-  const sayUnreadable = debounce(() => {
-    if (unreadable) say(`Line ${unreadable.line} of the rules cannot be used: ${unreadable.what}`);
-  }, STILL);
 
   /** @returns {any} what /explain is asked; null if there is no text */
   function question() {
@@ -67,7 +62,9 @@ export function createAsking(desk) {
     try {
       const explanation = await busy(explainOrLabel(request, store.get().model.limits));
       if (!question()) return undefined;
-      store.set({ explain: { ...explanation, gold }, explainError: null });
+      const { sequence } = shown(store.get());
+      const offsets = explanation.offsets ?? sequence?.starts?.map((/** @type {number} */ start, /** @type {number} */ t) => [start, start + [...sequence.tokens[t]].length]) ?? null;
+      store.set({ explain: { ...explanation, offsets, gold }, explainError: null });
       say(notice + summary(explanation));
       notice = "";
     } catch (error) {
@@ -101,7 +98,6 @@ export function createAsking(desk) {
       const bad = answer.findings.find((/** @type {any} */ f) => f.level === "error" && UNREADABLE.has(f.code) && !examples.has(f.line));
       unreadable = bad ? new ApiError({ code: "unreadable", what: bad.message, line: bad.line }) : null;
       store.set({ check: answer });
-      sayUnreadable();
       return true;
     } catch (error) {
       const failure = worth(error);
@@ -121,6 +117,16 @@ export function createAsking(desk) {
     }
     return undefined;
   }
+
+  /** Curves take longer than figures, and nobody needs them while a slider moves. */
+  const drawCurves = debounce(async () => {
+    const { data, check: known } = store.get();
+    if (!data?.has_gold || unreadable || !known?.rules.some((/** @type {any} */ rule) => rule.penalty !== null)) return store.set({ curves: null });
+    const sent = rules;
+    const curves = await api.curves(data.id, sent).catch((error) => { worth(error); return null; });
+    if (curves && rules === sent) store.set({ curves });
+    return undefined;
+  }, STILL);
 
   async function evaluate(again = true) {
     const { data } = store.get();
@@ -153,8 +159,9 @@ export function createAsking(desk) {
     const any = (/** @type {string[]} */ ...keys) => keys.some((key) => changed.has(key));
     if (any("rules") || !await checked) checked = check();
     if (!await checked) return;
-    if (any("rules", "text", "index", "data")) explain().then(picture);
+    if (any("rules", "text", "index", "data")) await explain().then(() => void picture()); // the figures take longer, and may wait
     if (any("rules", "data")) evaluate();
+    if (any("rules", "data")) drawCurves();
     if (any("rules")) test();
   }
 
@@ -163,7 +170,10 @@ export function createAsking(desk) {
     tell,
     loadSample: loading.loadSample,
     loadFile: loading.loadFile,
+    /** @returns {string} the rules that requests send: the last ones that could be read */
+    rules: () => rules,
     loadLines: loading.loadLines,
+    loadAgain: loading.loadAgain,
     /** @param {boolean} wanted */
     showTrellis: (wanted) => {
       store.set({ picture: { wanted, svg: null, error: null } });

@@ -14,15 +14,18 @@
  * @property {(language: Language) => void} setLanguage
  * @property {(findings: Finding[]) => void} setFindings
  * @property {(line: number) => void} goTo   show, select and focus a line
+ * @property {() => number} unfinished   the line that is being typed, 0 if there is none
  * @property {() => void} undo
  * @property {() => void} redo
  */
 import { complete } from "./completions.js";
 import { fill, h } from "./dom.js";
 import { createHistory, difference } from "./history.js";
-import { createLayer, describeFindings, worst } from "./layer.js";
+import { createLayer, describeFindings } from "./layer.js";
 import { createPopup } from "./popup.js";
 import { toggleComments } from "./rules_text.js";
+
+export const PAUSE = 1000; // milliseconds without a letter after which a line is as it was meant
 
 /**
  * @param {Element} root   the editor is appended to it
@@ -33,6 +36,7 @@ import { toggleComments } from "./rules_text.js";
 export function createEditor(root, { value = "", onChange = () => {}, onFix = () => {}, label = "Rules" } = {}) {
   /** @type {Language|null} */
   let language = null;
+  let typed = -Infinity; // when a letter was typed last
   let announcedLine = 0; // the line whose findings were announced last
   const history = createHistory(value);
   const layer = createLayer();
@@ -42,7 +46,7 @@ export function createEditor(root, { value = "", onChange = () => {}, onFix = ()
     spellcheck: "false", autocapitalize: "off", autocomplete: "off", autocorrect: "off", rows: 1, placeholder: "Write a rule, or press Ctrl+Space",
   });
   const tip = h("div", { class: "editor-tip", role: "tooltip", hidden: true });
-  const message = h("p", { id: "rules-message", class: "editor-message" });
+  const message = h("p", { id: "rules-message", class: "unseen" }); // the findings below the editor are what is seen
   const help = h("p", { id: "rules-help", class: "unseen" },
     "Control and space: completions. Control and slash: comment. F8: next finding. Control and full stop: quick fix. Tab leaves the field.");
   const said = h("p", { class: "unseen", role: "status" });
@@ -83,7 +87,6 @@ export function createEditor(root, { value = "", onChange = () => {}, onFix = ()
     if (message.textContent !== text) fill(message, text);
     if (line !== announcedLine && text) fill(said, text); // once, when the cursor comes to the line: not at every key
     announcedLine = line;
-    message.className = `editor-message ${worst(findings)}`;
   }
 
   // ---- changes ----
@@ -210,7 +213,9 @@ export function createEditor(root, { value = "", onChange = () => {}, onFix = ()
   field.addEventListener("input", (/** @type {any} */ event) => {
     layer.draw(field.value);
     const typing = /^(insertText|insertCompositionText|deleteContentBackward)$/.test(event.inputType);
-    changed(typing && (event.data ?? "").length < 3 ? event.inputType : ""); // a letter, not a sentence that was dictated
+    const letter = typing && (event.data ?? "").length < 3;
+    if (letter) typed = performance.now();
+    changed(letter ? event.inputType : ""); // a letter, not a sentence that was dictated
     if (!event.isComposing && (event.inputType === "insertText" || (typing && popup.isOpen()))) propose(false);
     else popup.close();
   });
@@ -268,6 +273,7 @@ export function createEditor(root, { value = "", onChange = () => {}, onFix = ()
       followCursor();
     },
     goTo,
+    unfinished: () => (performance.now() - typed < PAUSE ? lineAt(field.selectionEnd) : 0),
     undo: () => travel("undo"),
     redo: () => travel("redo"),
   };

@@ -1,7 +1,9 @@
 /** The head of the page: the model's name, the link to this state, and the download of the rules. */
 
 import { byId, debounce, fill, h } from "./dom.js";
+import { isFilter } from "./filters.js";
 import { fromFragment, isLink, toFragment } from "./state.js";
+import { keptState } from "./storage.js";
 
 const LONGEST = 60_000; // characters of a fragment that is kept in the address bar
 
@@ -68,24 +70,25 @@ export function keepAddress(store) {
 }
 
 /**
- * Set the state that the address holds, if it holds one.
+ * Set the state that the address holds, or else the one that the browser has kept.
  *
  * @param {import("./state.js").Store} store
  * @param {() => Promise<void>} loadSample
  * @param {() => void} damaged called if the address holds a state that cannot be read
  */
 export async function restore(store, loadSample, damaged) {
-  const kept = await fromFragment(location.hash);
+  const linked = isLink(location.hash);
   const model = store.get().model;
-  if (!kept && isLink(location.hash)) damaged();
+  const kept = linked ? await fromFragment(location.hash) : model && await keptState(store.get());
+  if (!kept && linked) damaged();
   if (!kept || !model) return;
-  store.set({ rules: kept.rules ?? model.rules });
+  store.set({ rules: kept.rules ?? store.get().file?.text ?? model.rules });
   if (kept.sample === undefined || !model.sample) {
     store.set({ text: kept.text ?? store.get().text, index: -1 });
     return;
   }
   if (!store.get().data?.sample) await loadSample();
   const count = store.get().data?.sequences.length ?? 0;
-  const filter = ["changed", "broken", "worse"].includes(kept.filter) ? kept.filter : "all";
+  const filter = isFilter(kept.filter ?? "") ? kept.filter : "all";
   store.set({ text: kept.text ?? store.get().text, index: Math.min(Math.trunc(kept.sample), count - 1), filter });
 }

@@ -20,17 +20,21 @@ function decoded(bytes) {
 export function createLoading({ store, say, busy, worth, showError }, tell) {
   /** @type {(() => Promise<any>)|null} */
   let last = null;
+  /** @type {any} */
+  let lastAbout = null;
 
-  /** @param {() => Promise<any>} load @param {{name: string, sample: boolean, warnings?: string[]}} about */
-  async function loadData(load, about) {
+  /** @param {() => Promise<any>} load @param {{name: string, sample: boolean, warnings?: string[]}} about @param {number} [index] the sequence that is shown */
+  async function loadData(load, about, index = 0) {
     say("Loading the data …");
     try {
       const data = await busy(load());
       last = load;
+      lastAbout = about;
       showError(null);
       const warnings = [...(about.warnings ?? []), ...(data.warnings ?? [])];
       store.set({
-        data: { ...data, ...about, warnings }, index: data.sequences.length ? 0 : -1, evaluation: null, evaluationError: null, filter: "all",
+        data: { ...data, ...about, warnings }, index: data.sequences.length ? Math.min(index, data.sequences.length - 1) : -1,
+        evaluation: null, evaluationError: null, filter: "all", search: "", sort: "order",
       });
       tell(warnings[0] ?? "");
     } catch (error) {
@@ -45,7 +49,10 @@ export function createLoading({ store, say, busy, worth, showError }, tell) {
   return {
     /** Send the data again: the server keeps only what was used lately. @returns {Promise<any>|null} null: there is none */
     again: () => last && last(),
-    loadSample: () => loadData(api.sample, { name: capital(sampleName(store.get().model)), sample: true }),
+    /** Load the data again, for another model. */
+    loadAgain: async () => { if (last) await loadData(last, lastAbout, Math.max(store.get().index, 0)); },
+    /** @param {number} [index] the sequence that is shown */
+    loadSample: (index) => loadData(api.sample, { name: capital(sampleName(store.get().model)), sample: true }, index ?? store.get().model.first),
     /** @param {File} file read here, in the browser */
     loadFile: async (file) => {
       const { text, warnings } = decoded(await file.arrayBuffer());

@@ -2,17 +2,23 @@
 
 import { api, ApiError } from "./api.js";
 import { createAsking } from "./asking.js";
+import { createBaseline } from "./baseline.js";
+import { createCorrections } from "./correct.js";
 import { byId, debounce, fill } from "./dom.js";
+import { createFiles } from "./files.js";
 import { createGoldPane } from "./gold_pane.js";
 import { keepAddress, restore, setUpHeader } from "./header.js";
 import { createResultPane } from "./result_pane.js";
 import { createRulesPane } from "./rules_pane.js";
+import { createSequenceList } from "./sequence_list.js";
 import { createStore } from "./state.js";
+import { keepState } from "./storage.js";
 import { createTextPane } from "./text_pane.js";
+import { createTuning } from "./tuning.js";
 import { problem } from "./words.js";
 
-const WAIT = 120; // milliseconds without a key before the server is asked,
-const AT_MOST = 200; // but no longer than this while keys, or a slider that is dragged, go on
+const WAIT = 25; // milliseconds without a key before the server is asked,
+const AT_MOST = 100; // but no longer than this while keys, or a slider that is dragged, go on
 const PATIENCE = 300; // milliseconds before the page shows that it is waiting
 const RETRY = 2000; // milliseconds until the page asks a server again that did not answer
 const ASKED = ["rules", "text", "index", "data"]; // keys of the state that the answers depend on
@@ -82,13 +88,24 @@ function damaged() {
 async function begin(model) {
   store.set({ model, rules: model.rules, text: model.sample_texts[0] ?? "" });
   api.sentences().then((answer) => store.set({ sentences: answer.sentences }), worth);
+  await files.begin();
+  if (model.sample) await asking.loadSample();
   await restore(store, asking.loadSample, damaged);
   keepAddress(store);
+  keepState(store);
   if (!store.get().check) askFor(ASKED); // with neither text nor rules, nothing has changed
 }
 
 createTextPane(store, asking);
-createRulesPane(byId("rules-pane"), store, say);
+createSequenceList(store);
+const rulesPane = createRulesPane(byId("rules-pane"), store, say, (line) => tuning.tuneLine(line));
+const desk = { store, say, busy, worth, showError };
+createBaseline(rulesPane.tools, store, rulesPane.edit);
+const tuning = createTuning(rulesPane.tools, desk, asking.rules, rulesPane.edit);
+const files = createFiles(desk, asking, rulesPane.edit);
+createCorrections(desk, asking.rules, rulesPane.edit, rulesPane.language);
+byId("undo").addEventListener("click", rulesPane.undo);
+byId("redo").addEventListener("click", rulesPane.redo);
 createResultPane(store, asking);
 createGoldPane(store);
 setUpHeader(store, say);

@@ -10,6 +10,9 @@ import { shown } from "./state.js";
 import { drawAlternatives, drawEffects, drawProbabilities } from "./why.js";
 import { capital, counted, lineLink, number, problem } from "./words.js";
 
+const KEPT = ["constrained", "effects", "alternatives", "proof"]; // parts that keep their height while rules change
+const STILL = 1000; // milliseconds until it is said that the result is an older one
+
 /**
  * The proof in words.
  *
@@ -18,9 +21,9 @@ import { capital, counted, lineLink, number, problem } from "./words.js";
  */
 export function proof(best) {
   const score = number(best.score);
-  if (best.status === "relaxed") return `relaxed: the hard rules are broken as few times as possible; score ${score}`;
-  if (best.optimal) return `proved optimal: score ${score} = bound`;
-  return `not proved optimal: score ${score}, bound ${number(best.bound)}, gap ${number(best.bound - best.score)}`;
+  if (best.status === "relaxed") return `hard rules contradict each other here, and as few as possible are broken; score ${score}`;
+  if (best.optimal) return `proved: no labels that obey the rules have a higher score than ${score}`;
+  return `not proved: score ${score}; no labels that obey the rules have a higher score than ${number(best.bound)}`;
 }
 
 /**
@@ -41,6 +44,7 @@ export function summary(explanation) {
  */
 export function createResultPane(store, actions) {
   const answer = byId("answer");
+  let stale = 0, sameText = false;
   drawTrellis(store.get(), actions);
   answer.addEventListener("mouseover", (/** @type {any} */ event) => follow(event.target));
   answer.addEventListener("focusin", (/** @type {any} */ event) => follow(event.target));
@@ -59,8 +63,20 @@ export function createResultPane(store, actions) {
 
   store.subscribe((state, changed) => {
     if (["explain", "explainError", "text", "index", "data", "model"].some((key) => changed.has(key))) drawNote(state, store);
+    if (changed.has("explainError")) {
+      clearTimeout(stale); // not while somebody types: what is being typed cannot be read most of the time
+      const mark = () => { byId("stale").hidden = !(state.explain && store.get().explainError); };
+      if (state.explainError) stale = window.setTimeout(mark, STILL);
+      else mark();
+    }
+    if (["text", "index", "data", "model"].some((key) => changed.has(key))) sameText = false;
     if (changed.has("explain") || changed.has("model")) {
       followed = null;
+      for (const id of KEPT) {
+        if (sameText) keepHeight(byId(id));
+        else byId(id).style.minHeight = "";
+      }
+      sameText = true;
       drawAnswer(state, store);
     }
     byId("trellis").hidden = Boolean(state.explain?.partial);
@@ -68,15 +84,17 @@ export function createResultPane(store, actions) {
   });
 }
 
+/** While rules change, nothing below moves up again: a part keeps the height that it had for this text. @param {any} element */
+function keepHeight(element) {
+  element.style.minHeight = `${Math.max(parseFloat(element.style.minHeight) || 0, element.offsetHeight)}px`;
+}
+
 /** @param {import("./state.js").State} state @param {import("./state.js").Store} store */
 function drawNote(state, store) {
   const explanation = state.explain, error = state.explainError;
   byId("answer").hidden = !explanation;
-  byId("answer").classList.toggle("old", Boolean(explanation && error));
-  byId("clash").classList.toggle("old", Boolean(explanation && error));
-  if (error) {
-    const note = explanation ? h("p", { class: "dim" }, "Below is the last result that could be computed.") : null;
-    fill(byId("note"), problem(error, store), note);
+  if (error && (!explanation || error.code !== "unreadable")) { // rules that cannot be read are marked where they stand
+    fill(byId("note"), error.code === "unreadable" ? h("p", { class: "dim" }, "The rules cannot be read yet.") : problem(error, store));
   } else if (!shown(state).text.trim()) {
     fill(byId("note"), h("p", { class: "dim" }, "Write or paste a text, or load labelled data. The labels appear here."));
   } else {
@@ -92,6 +110,8 @@ function drawAnswer(state, store) {
   const { plain, best, gold } = explanation;
   drawLabels(byId("plain"), model, explanation, plain.labels, { gold });
   drawLabels(byId("constrained"), model, explanation, best.labels, { was: plain.labels, gold });
+  byId("gold").hidden = !gold;
+  if (gold) drawLabels(byId("gold-labels"), model, explanation, gold.map((/** @type {string|null} */ label) => label ?? "O"));
   const marks = [
     explanation.changed.length ? h("span", {}, h("span", { class: "changed" }, "underlined"), ": changed by the rules. ") : null,
     gold ? h("span", {}, h("span", { class: "wrong" }, "≠"), ": differs from gold. ") : null,
@@ -108,9 +128,9 @@ function drawClash(explanation, store) {
   if (explanation?.best.status !== "relaxed" && !explanation?.clash.length) return fill(byId("clash"));
   const rules = explanation.clash.map((/** @type {any} */ c) => h("li", {}, lineLink(store, c.line, c.rule)));
   return fill(byId("clash"), h("div", { class: "problem" },
-    h("p", {}, h("strong", {}, rules.length ? "These rules cannot hold together here." : "No labelling obeys the hard rules.")),
+    h("p", {}, h("strong", {}, rules.length ? "These rules cannot hold together here." : "No labels obey the hard rules.")),
     rules.length ? h("ul", {}, rules) : null,
-    h("p", {}, "The result is relaxed: it breaks hard rules as few times as possible. Remove one of them, or give one a penalty.")));
+    h("p", {}, "The result breaks hard rules as few times as possible. Remove one of them, or give one a penalty.")));
 }
 
 /** @param {any} state @param {Actions} actions */

@@ -18,7 +18,7 @@ import { lineLink, problem } from "./words.js";
  * @param {HTMLElement} list   an <ul>
  * @param {Store} store
  * @param {Edit} edit
- * @returns {{draw: (state: State) => void, fix: (finding: any) => void}}
+ * @returns {{draw: (state: State, findings: any[]) => void, fix: (finding: any) => void}}
  */
 export function createFindings(list, store, edit) {
   /** @type {string[]} */
@@ -30,9 +30,8 @@ export function createFindings(list, store, edit) {
 
   return {
     fix,
-    draw(state) {
+    draw(state, findings) {
       lines = linesOf(state.rules);
-      const findings = state.check?.findings ?? [];
       const seen = JSON.stringify(findings);
       if (seen === drawn) return;
       drawn = seen;
@@ -121,15 +120,27 @@ function gotOf(test, model, language) {
  * @returns {{text: string, spans: {label: string, text: string}[]}|null}
  */
 function resultOf(state) {
-  const { explain, explainError, model } = state;
-  const labels = explain?.best?.labels;
-  if (!labels?.length || explainError) return null;
+  const { explain, explainError } = state;
+  return explainError ? null : testCase(state, explain?.best?.labels);
+}
+
+/**
+ * The text that is shown and segments of it, as a test case has them.
+ *
+ * @param {State} state
+ * @param {string[]|undefined} labels
+ * @param {(segment: import("./labels.js").Segment) => boolean} [wanted] which segments; by default all
+ * @returns {{text: string, spans: {label: string, text: string}[]}|null}
+ */
+export function testCase(state, labels, wanted = () => true) {
+  const { explain, model } = state;
+  if (!labels?.length) return null;
   const { tokens, offsets } = explain;
-  const { sequence, text } = shown(state);
+  const { text } = shown(state);
   const characters = Array.from(text); // offsets count code points
   const cut = (/** @type {number} */ start, /** @type {number} */ end) => characters.slice(offsets[start][0], offsets[end - 1][1]).join("");
-  const exact = !sequence && offsets && tokens.every((/** @type {string} */ token, /** @type {number} */ t) => cut(t, t + 1) === token);
-  const spans = segments(model, labels).filter(({ outside }) => !outside)
+  const exact = offsets && tokens.every((/** @type {string} */ token, /** @type {number} */ t) => cut(t, t + 1) === token);
+  const spans = segments(model, labels).filter((segment) => !segment.outside && wanted(segment))
     .map(({ start, end, type }) => ({ label: type, text: exact ? cut(start, end) : tokens.slice(start, end).join(" ") }));
   return { text: exact ? text : tokens.join(" "), spans };
 }

@@ -9,15 +9,16 @@
  *   changes the text of the rules; changes of one group are undone together
  */
 import { fill, h } from "./dom.js";
-import { gains, verdict } from "./gold_pane.js";
+import { figureLink } from "./filters.js";
+import { marks } from "./gold_pane.js";
 import { linesOf, piecesOf, readLine } from "./language.js";
 import { setPenalty, shownNumber, toggle } from "./rules_text.js";
-import { lineLink, percent } from "./words.js";
+import { drawCurve } from "./tuning.js";
+import { interval, lineLink, signed } from "./words.js";
 
 const MOST = 10; // of a slider, unless the penalty is larger
 const STEP = 0.1;
 const MANY = 60; // rules of which only those in the window are laid out
-const LITTLE = 0.0005; // a gain that is printed as 0.0 %
 const USUAL = 2.3; // the penalty of a rule that is made soft: a factor of ten in probability
 
 /**
@@ -45,9 +46,10 @@ export function rulesIn(text) {
  * @param {HTMLElement} list   an <ul>
  * @param {import("./state.js").Store} store
  * @param {Edit} edit
+ * @param {(line: number) => void} tuneLine
  * @returns {{draw: (state: import("./state.js").State, language: Language) => void, setFigures: (state: import("./state.js").State) => void}}
  */
-export function createRuleList(list, store, edit) {
+export function createRuleList(list, store, edit, tuneLine) {
   /** @type {Map<string, ReturnType<typeof createItem>>} */
   let items = new Map();
   /** @type {Map<string, any>} */
@@ -69,11 +71,12 @@ export function createRuleList(list, store, edit) {
     draw(state, language) {
       const rules = rulesIn(state.rules);
       const wrong = new Set((state.check?.findings ?? []).filter((/** @type {any} */ f) => f.level === "error").map((/** @type {any} */ f) => f.line));
-      const next = new Map(rules.map((rule) => [rule.key, items.get(rule.key) ?? createItem(rule, store, editRule)]));
+      const next = new Map(rules.map((rule) => [rule.key, items.get(rule.key) ?? createItem(rule, store, editRule, tuneLine)]));
+      const curves = new Map((state.curves?.curves ?? []).map((/** @type {any} */ curve) => [curve.line, curve]));
       for (const [key, item] of items) if (!next.has(key)) item.element.remove();
       rules.forEach((rule, k) => {
         const item = /** @type {ReturnType<typeof createItem>} */ (next.get(rule.key));
-        item.draw(rule, language, wrong.has(rule.line), rule.off ? null : figures.get(rule.key), evaluation);
+        item.draw(rule, language, wrong.has(rule.line), rule.off ? null : figures.get(rule.key), evaluation, rule.off ? null : curves.get(rule.line) ?? null);
         if (list.children[k] !== item.element) list.insertBefore(item.element, list.children[k] ?? null);
       });
       list.classList.toggle("many", rules.length > MANY);
@@ -86,8 +89,9 @@ export function createRuleList(list, store, edit) {
  * @param {RuleLine} first
  * @param {import("./state.js").Store} store
  * @param {(key: string, change: (text: string, line: number, rule: RuleLine) => string, group?: string) => void} editRule
+ * @param {(line: number) => void} tuneLine
  */
-function createItem({ key, sentence }, store, editRule) {
+function createItem({ key, sentence }, store, editRule, tuneLine) {
   let rule = /** @type {RuleLine} */ ({});
   /** @type {any[]} */
   let drawn = []; // what it was drawn from
@@ -107,9 +111,11 @@ function createItem({ key, sentence }, store, editRule) {
     type: "button", class: "small",
     onclick: () => editRule(key, (text, line, now) => setPenalty(text, line, now.penalty === null ? last : null)),
   });
-  const soft = h("span", { class: "penalty" }, range, number, per);
+  const tune = h("button", { type: "button", class: "small", "aria-label": `tune: ${sentence}`, title: "Find the best penalty for this rule, the others kept", onclick: () => tuneLine(rule.line) }, "tune");
+  const curve = h("span", { class: "curve-box" });
+  const soft = h("span", { class: "penalty" }, h("span", { class: "slide" }, range, curve), number, per);
   const about = h("p", { class: "about" });
-  const element = h("li", {}, h("div", { class: "head" }, box, name), h("div", { class: "controls" }, soft, change), about);
+  const element = h("li", {}, h("div", { class: "head" }, box, name), h("div", { class: "controls" }, soft, change, tune), about);
 
   /** At most one change per frame. @param {HTMLInputElement} input */
   function slide(input) {
@@ -137,29 +143,31 @@ function createItem({ key, sentence }, store, editRule) {
 
   return {
     element,
-    /** @param {RuleLine} now @param {Language} language @param {boolean} wrong @param {any} row @param {any} evaluation */
-    draw(now, language, wrong, row, evaluation) {
-      const seen = [now.line, now.off, now.penalty, now.per, wrong, row, evaluation, language];
+    /** @param {RuleLine} now @param {Language} language @param {boolean} wrong @param {any} row @param {any} evaluation @param {any} points */
+    draw(now, language, wrong, row, evaluation, points) {
+      const seen = [now.line, now.off, now.penalty, now.per, wrong, row, evaluation, language, points];
       if (seen.every((value, k) => Object.is(value, drawn[k]))) return;
       drawn = seen;
       rule = now;
       box.checked = !now.off;
       show();
+      tune.hidden = now.off || !store.get().data?.has_gold || !store.get().model?.workspace;
+      if (points && now.penalty !== null) fill(curve, drawCurve(points, Number(range.max), now.penalty));
+      else if (!points) fill(curve);
       element.className = `${now.off ? "off" : ""} ${now.penalty === null ? "" : "soft"}`.trim();
       fill(name, lineLink(store, now.line, piecesOf(sentence, language).map(({ kind, text }) => h("span", { class: `p-${kind}` }, text))));
-      fill(about, now.off ? "off" : wrong ? h("strong", { class: "bad" }, "has an error") : row ? describeRow(row, evaluation) : null);
+      fill(about, now.off ? "off" : wrong ? "\u00a0" : row ? describeRow(row, store) : null);
     },
   };
 }
 
-/** @param {any} row @param {any} evaluation @returns {import("./dom.js").Child} */
-function describeRow(row, evaluation) {
-  const gain = gains(row, evaluation);
-  const word = verdict(gain);
-  const times = (/** @type {number} */ count) => `${count.toLocaleString("en")}×`;
+/** @param {any} row @param {import("./state.js").Store} store @returns {import("./dom.js").Child} */
+function describeRow(row, store) {
+  const link = (/** @type {string} */ whose, /** @type {number} */ count) => (count && row.line ? figureLink(store, `rule ${row.line} ${whose}`, `${count.toLocaleString("en")}×`) : `${count}×`);
   return [
-    row.gold === null ? `plain labels break it ${times(row.plain)}` : `gold breaks it ${times(row.gold)}, plain labels ${times(row.plain)}`,
-    gain.among && [", ", h("span", { class: Math.abs(gain.among.f1) < LITTLE ? "" : gain.among.f1 < 0 ? "bad" : "good" }, `${percent(gain.among.f1, { sign: true })} F1`)],
-    (word === "hurts" || word === "mixed") && [" ", h("strong", { class: "word" }, word === "hurts" ? "hurts" : "helps and hurts")],
+    row.gold === null ? "" : [h("span", { class: row.gold ? "breaks" : "" }, "gold breaks it ", link("gold", row.gold)), ", "],
+    "labels without rules ", link("plain", row.plain),
+    row.gain && [", F1 ", signed(row.gain.gain), h("span", { class: "dim" }, ` (${interval(row.gain)})`)],
+    " ", marks(row),
   ];
 }

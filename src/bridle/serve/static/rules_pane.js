@@ -5,17 +5,20 @@
  * @typedef {import("./state.js").Store} Store
  */
 import { fill, h, isTyping } from "./dom.js";
-import { createEditor } from "./editor.js";
+import { createEditor, PAUSE } from "./editor.js";
 import { createLanguage } from "./language.js";
 import { createExamples, createFindings } from "./rule_checks.js";
 import { createRuleList } from "./rule_list.js";
+
+const TYPING = 150; // milliseconds that the lists wait for further letters
 
 /**
  * @param {Element} root   what it has stays
  * @param {Store} store
  * @param {(text: string) => void} [announce] writes the status line
+ * @param {(line: number) => void} [tuneLine] finds the best penalty of the rule of a line
  */
-export function createRulesPane(root, store, announce = () => {}) {
+export function createRulesPane(root, store, announce = () => {}, tuneLine = () => {}) {
   let language = createLanguage();
   /** @type {Set<string>} */
   const waiting = new Set();
@@ -35,15 +38,17 @@ export function createRulesPane(root, store, announce = () => {}) {
       .map(([key, does]) => h("span", {}, h("kbd", {}, key), ` ${does}`)));
   const lists = { findings: h("ul", { id: "findings" }), rules: h("ul", { id: "rule-list" }), examples: h("ul", { id: "examples-list" }) };
   const counts = { findings: h("span", { class: "dim" }), rules: h("span", { class: "dim" }), examples: h("span", { class: "dim" }) };
+  const tools = h("section", { id: "tools", "aria-label": "Compare, tune and learn" });
   const errorBox = h("div", { id: "examples-error" });
   const add = h("button", { id: "add-example", type: "button" }, "Add the current result as a test case");
   root.append(keys,
     h("section", { "aria-label": "Findings" }, h("h3", {}, "Findings ", counts.findings), lists.findings),
+    tools,
     h("section", { "aria-label": "Each rule" }, h("h3", {}, "Each rule ", counts.rules), lists.rules),
     h("section", { "aria-label": "Test cases" }, h("h3", {}, "Test cases ", counts.examples), errorBox, lists.examples, add));
 
   const findings = createFindings(lists.findings, store, edit);
-  const rules = createRuleList(lists.rules, store, edit);
+  const rules = createRuleList(lists.rules, store, edit, tuneLine);
   const examples = createExamples({ list: lists.examples, button: add, errorBox }, store, edit, () => language, announce);
 
   root.addEventListener("keydown", (/** @type {any} */ event) => {
@@ -53,14 +58,23 @@ export function createRulesPane(root, store, announce = () => {}) {
     else editor.undo();
   });
 
+  let timer = 0;
+  /** Show what the linter says, but not about a line that is being typed. */
+  function showFindings() {
+    const all = store.get().check?.findings ?? [], line = editor.unfinished();
+    const shown = line ? all.filter((/** @type {any} */ finding) => finding.line !== line) : all;
+    editor.setFindings(shown);
+    findings.draw(store.get(), shown);
+    say("findings", plural(shown.length, "none"));
+    clearTimeout(timer);
+    if (line) timer = window.setTimeout(showFindings, PAUSE);
+  }
+
   function drawLists() {
     const state = store.get();
-    const changed = new Set(waiting);
     waiting.clear();
-    if (changed.has("check") || !changed.size) findings.draw(state);
     rules.draw(state, language);
     examples.draw(state);
-    say("findings", plural(lists.findings.children.length, "none"));
     const off = lists.rules.querySelectorAll(".off").length;
     say("rules", plural(lists.rules.children.length, "none yet") + (off ? `, ${off} off` : ""));
     const failed = lists.examples.querySelectorAll(".failed").length;
@@ -81,20 +95,24 @@ export function createRulesPane(root, store, announce = () => {}) {
       language = createLanguage({ ...state.model, sentences: state.sentences });
       editor.setLanguage(language);
     }
-    if (changed.has("check")) editor.setFindings(state.check?.findings ?? []);
+    if (changed.has("check")) showFindings();
     if (changed.has("evaluation")) rules.setFigures(state);
     if (["rules", "text", "data", "index"].some((key) => changed.has(key))) examples.setFresh("result", false);
     if (changed.has("rules")) examples.setFresh("tests", false);
     if (changed.has("tests")) examples.setFresh("tests", true);
     if (changed.has("explain")) examples.setFresh("result", true);
     if (changed.has("goto") && state.goto) editor.goTo(state.goto.line);
-    const drawn = ["rules", "model", "sentences", "check", "evaluation", "tests", "testsError", "explain", "explainError", "text", "index"].filter((key) => changed.has(key));
+    const drawn = ["rules", "model", "sentences", "check", "evaluation", "curves", "tests", "testsError", "explain", "explainError", "text", "index"].filter((key) => changed.has(key));
     if (!drawn.length) return undefined;
-    if (!waiting.size) requestAnimationFrame(drawLists);
+    if (!waiting.size) { // while somebody types, the letters come first
+      if (editor.unfinished()) setTimeout(drawLists, TYPING);
+      else requestAnimationFrame(drawLists);
+    }
     drawn.forEach((key) => waiting.add(key));
     return undefined;
   });
   drawLists();
+  return { edit, tools, language: () => language, undo: editor.undo, redo: editor.redo };
 }
 
 /** @param {number} count @param {string} none @returns {string} */

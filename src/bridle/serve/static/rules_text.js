@@ -113,6 +113,42 @@ export function addExample(text, example, spans, language) {
   return `${before}${before ? "\n\n" : ""}${testCase}\n`;
 }
 
+/**
+ * Add a rule after the last one.
+ *
+ * @param {string} text
+ * @param {string} rule  with its comment, if it has one
+ * @returns {string}
+ */
+export function addRule(text, rule) {
+  const lines = linesOf(text);
+  const last = lines.findLastIndex((line) => readLine(line).kind === "rule");
+  if (last >= 0) return [...lines.slice(0, last + 1), rule, ...lines.slice(last + 1)].join("\n");
+  const first = lines.findIndex((line) => readLine(line).kind === "example");
+  if (first >= 0) return [...lines.slice(0, first), rule, "", ...lines.slice(first)].join("\n");
+  const before = text.trimEnd();
+  return `${before}${before ? "\n" : ""}${rule}\n`;
+}
+
+/**
+ * Add a test case that a text has some segments, after the other test cases. One that is there already stays alone.
+ *
+ * @param {string} text
+ * @param {string} example  the text of the test case
+ * @param {Span[]} spans    from left to right
+ * @param {Language} language
+ * @returns {string}
+ */
+export function addSpans(text, example, spans, language) {
+  const testCase = `example ${quote(example)} has ${spans.map((span) => `${shownName(span.label, language)} ${quote(span.text)}`).join(", ")}`;
+  const lines = linesOf(text);
+  if (lines.some((line) => line.startsWith(testCase))) return text;
+  const last = lines.findLastIndex((line) => readLine(line).kind === "example" && !readLine(line).off);
+  if (last >= 0) return [...lines.slice(0, last + 1), testCase, ...lines.slice(last + 1)].join("\n");
+  const before = text.trimEnd();
+  return `${before}${before ? "\n\n" : ""}${testCase}\n`;
+}
+
 /** @param {string} line @returns {string} its comment, and the spaces before it */
 function commentOf(line) {
   const comment = line.slice(readLine(line).commentStart);

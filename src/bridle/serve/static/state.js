@@ -1,11 +1,14 @@
 /**
  * The state of the page, and its form in a URL. Panes render the state; what the user does changes it.
  *
- * @typedef {{id: string|null, tokens: string[], labels: (string|null)[]|null, columns?: Object<string, string[]>}} Sequence
- *   labels: null if the label is not known; columns: missing if there are only tokens
+ * @typedef {{id: string|null, tokens: string[], labels: (string|null)[]|null, columns?: Object<string, string[]>,
+ *            text?: string, starts?: number[]}} Sequence
+ *   labels: null if the label is not known; columns: missing if there are only tokens; text, starts: the text and where
+ *   tokens begin in it (in code points), missing if it is not known
  * @typedef {{id: string, name: string, has_gold: boolean, sequences: Sequence[], sample?: boolean,
  *            warnings?: string[]}} Data
  *   sample: the sample data of the server, so a permalink can name it
+ * @typedef {{rules: string, evaluation: any}} Baseline   rules that the present ones are compared with
  *
  * @typedef {Object} State
  * @property {any} model            answer of GET /model, null until it is there
@@ -21,7 +24,13 @@
  * @property {any} evaluationError  ApiError of the last /evaluate, or null
  * @property {any} tests            answer of POST /rules/test: {examples: [...]}; null if there are none or on an error
  * @property {any} testsError       ApiError of the last /rules/test, or null
- * @property {"all"|"changed"|"broken"|"worse"} filter   which sequences #previous and #next step through
+ * @property {string} filter        which sequences are listed (see filters.js)
+ * @property {string} search        words that they contain
+ * @property {"order"|"loss"|"change"} sort
+ * @property {{}|null} browse       a new object: the list must be shown
+ * @property {Baseline|null} baseline
+ * @property {any} curves           answer of POST /curves for `rules`, or null
+ * @property {any} file             answer of GET /rules/file: what the file of the rules holds; null without one
  * @property {{line: number}|null} goto   a line (from 1) of the rules that the editor must show, select and focus.
  *                                  A new object each time, so setting the same line twice is seen twice.
  * @property {{wanted: boolean, svg: string|null, error: any}} picture   the trellis, if somebody wants to see it
@@ -35,7 +44,7 @@
 /** @type {State} */
 export const INITIAL = {
   model: null, sentences: [], text: "", data: null, index: -1, rules: "", check: null, explain: null,
-  explainError: null, evaluation: null, evaluationError: null, tests: null, testsError: null, filter: "all", goto: null,
+  explainError: null, evaluation: null, evaluationError: null, tests: null, testsError: null, filter: "all", search: "", sort: "order", browse: null, baseline: null, curves: null, file: null, goto: null,
   picture: { wanted: false, svg: null, error: null },
 };
 
@@ -84,7 +93,7 @@ export function createStore(initial = {}) {
  */
 export function shown(state) {
   const sequence = state.index >= 0 ? state.data?.sequences[state.index] ?? null : null;
-  return { sequence, text: sequence ? sequence.tokens.join(" ") : state.text };
+  return { sequence, text: sequence ? sequence.text ?? sequence.tokens.join(" ") : state.text };
 }
 
 /**

@@ -1,23 +1,13 @@
 /**
  * The text: typed, pasted, chosen from samples, or a sequence of labelled data, and the steps from one to the next.
  *
- * @typedef {{loadSample: () => void, loadFile: (file: File) => void, loadLines: (text: string) => void}} Actions
+ * @typedef {{loadSample: () => void, loadLines: (text: string) => void}} Actions
  */
 
 import { byId, fill, h, isTyping } from "./dom.js";
-import { drawLabels } from "./labels.js";
+import { listed } from "./filters.js";
 import { shown } from "./state.js";
 import { capital, counted } from "./words.js";
-
-/**
- * The sequences that the filter lets through.
- *
- * @param {import("./state.js").State} state
- * @returns {number[]|null} null: all of them, or not known yet
- */
-export function chosen(state) {
-  return state.filter === "all" ? null : state.evaluation?.[state.filter] ?? null;
-}
 
 /**
  * The next sequence in a direction.
@@ -28,10 +18,9 @@ export function chosen(state) {
  * @returns {number} -1: there is none
  */
 export function neighbour(state, step, from) {
-  const count = state.data?.sequences.length ?? 0;
-  const matching = chosen(state);
-  if (!matching) return from + step >= 0 && from + step < count ? from + step : -1;
-  const next = step > 0 ? matching.find((k) => k > from) : matching.findLast((k) => k < from);
+  const numbers = listed(state), place = numbers.indexOf(from);
+  if (place >= 0) return numbers[place + step] ?? -1;
+  const next = step > 0 ? numbers.find((k) => k > from) : numbers.findLast((k) => k < from);
   return next ?? -1;
 }
 
@@ -45,7 +34,7 @@ function hasOwnText(state) {
  * @param {Actions} actions
  */
 export function createTextPane(store, actions) {
-  const [field, samples, filter] = ["text", "samples", "filter"].map(byId);
+  const [field, samples] = ["text", "samples"].map(byId);
   let last = -1; // the sequence that was shown before the user wrote a text
 
   const from = () => (store.get().index >= 0 ? store.get().index : last);
@@ -62,24 +51,14 @@ export function createTextPane(store, actions) {
     samples.selectedIndex = 0;
   });
   byId("load-sample").addEventListener("click", actions.loadSample);
-  byId("upload").addEventListener("change", (/** @type {any} */ event) => {
-    const file = event.target.files[0];
-    if (file) actions.loadFile(file);
-    event.target.value = "";
-  });
   byId("split-lines").addEventListener("click", () => actions.loadLines(store.get().text));
   byId("own-text").addEventListener("click", () => store.set({ index: -1 }));
   byId("previous").addEventListener("click", () => step(-1));
   byId("next").addEventListener("click", () => step(1));
   byId("close-data").addEventListener("click", () => {
     const state = store.get();
-    store.set({ text: hasOwnText(state) ? state.text : shown(state).text, data: null, index: -1, evaluation: null, evaluationError: null, filter: "all" });
+    store.set({ text: hasOwnText(state) ? state.text : shown(state).text, data: null, index: -1, evaluation: null, evaluationError: null, filter: "all", search: "" });
     field.focus();
-  });
-  filter.addEventListener("change", () => {
-    store.set({ filter: filter.value });
-    const state = store.get(), matching = chosen(state);
-    if (matching?.length && !matching.includes(state.index)) store.set({ index: matching.find((k) => k > state.index) ?? matching[0] });
   });
   document.addEventListener("keydown", (event) => {
     if (!store.get().data || event.ctrlKey || event.metaKey || event.shiftKey) return;
@@ -106,14 +85,14 @@ export function createTextPane(store, actions) {
       byId("lines").hidden = state.index >= 0 || !state.model?.takes_text || state.text.split("\n").filter((line) => line.trim()).length < 2;
     }
     if (changed.has("data")) drawWarnings(state);
-    if (["data", "index", "filter", "evaluation"].some((key) => changed.has(key))) drawData(state, from());
-    if (["data", "index", "model"].some((key) => changed.has(key))) drawGold(state);
+    if (["data", "index", "filter", "evaluation", "search", "sort"].some((key) => changed.has(key))) drawData(state, from());
+    byId("load-sample").hidden = !state.model?.sample || Boolean(state.data?.sample);
   });
 }
 
 /** @param {any} model @returns {string} what its sample data is called: references, unless the server was given its own */
 export function sampleName(model) {
-  return model?.name === "references" ? "sample references" : "sample data";
+  return model?.sample_name || "the sample data";
 }
 
 /** @param {any} samples the select @param {import("./state.js").State} state */
@@ -122,8 +101,7 @@ function drawSamples(samples, state) {
   fill(samples, h("option", { value: "" }, "Sample texts …"),
     texts.map((/** @type {string} */ text, /** @type {number} */ k) => h("option", { value: k }, text.length > 70 ? `${text.slice(0, 70)} …` : text)));
   samples.hidden = !texts.length;
-  byId("load-sample").hidden = !state.model?.sample;
-  fill(byId("load-sample"), `Load the ${sampleName(state.model)}`);
+  fill(byId("load-sample"), `Load ${sampleName(state.model)}`);
 }
 
 /** @param {import("./state.js").State} state */
@@ -138,35 +116,20 @@ function drawData(state, from) {
   if (!state.data) return;
   const { sequences, name, has_gold: gold } = state.data;
   fill(byId("data-name"), name, h("span", { class: "dim" }, ` ${counted(sequences.length, "sequence")}${gold ? "" : ", no gold labels"}`));
-  const matching = chosen(state);
-  const total = matching ? matching.length : sequences.length;
-  const place = state.index < 0 ? -1 : matching ? matching.indexOf(state.index) : state.index;
+  const matching = listed(state);
+  const total = matching.length;
+  const place = state.index < 0 ? -1 : matching.indexOf(state.index);
+  const some = total < sequences.length || state.sort !== "order";
   const id = sequences[state.index]?.id;
-  const seen = JSON.stringify([state.index, place, total, Boolean(matching), id]);
+  const seen = JSON.stringify([state.index, place, total, some, id]);
   if (byId("position").dataset.seen !== seen) fill(byId("position"), // not each time: it is read out
     state.index < 0 ? `your own text; ${total} in the data` : `${place < 0 ? "–" : place + 1} of ${total}`,
-    matching && state.index >= 0 ? h("span", { class: "dim" }, ` (number ${state.index + 1})`) : null,
+    some && state.index >= 0 ? h("span", { class: "dim" }, ` (number ${state.index + 1})`) : null,
     id ? h("span", { class: "dim id" }, ` ${id}`) : null);
   byId("position").dataset.seen = seen;
   byId("own-text").setAttribute("aria-disabled", String(state.index < 0));
-  byId("filter").value = state.filter;
   for (const [key, direction] of /** @type {[string, 1 | -1][]} */ ([["previous", -1], ["next", 1]])) {
     const start = state.index >= 0 || direction > 0 ? from : from + 1;
     byId(key).setAttribute("aria-disabled", String(neighbour(state, direction, start) < 0));
   }
-  for (const option of byId("filter").options) {
-    const count = state.evaluation?.[option.value]?.length;
-    const words = option.textContent.replace(/ \(\d+\)$/, "");
-    option.hidden = option.value === "worse" && !gold;
-    option.textContent = count === undefined ? words : `${words} (${count})`;
-  }
-}
-
-/** @param {import("./state.js").State} state */
-function drawGold(state) {
-  const { sequence } = shown(state);
-  if (!sequence?.labels) return fill(byId("gold"));
-  const box = h("div", { class: "labelling" });
-  drawLabels(box, state.model, { tokens: sequence.tokens, offsets: null }, sequence.labels.map((label) => label ?? "O"));
-  return fill(byId("gold"), h("h3", {}, "Gold labels"), box);
 }

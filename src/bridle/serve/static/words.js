@@ -111,3 +111,27 @@ function sentence(text) {
   const begun = capital(text);
   return /[.!?…:]$/.test(begun) ? begun : `${begun}.`;
 }
+
+/**
+ * A difference of two shares in points, with its sign, in green or red.
+ *
+ * @param {number} difference
+ * @param {{unit?: boolean}} [how]
+ * @returns {any}
+ */
+export function signed(difference, { unit = true } = {}) {
+  const kind = Math.abs(difference) < 0.0005 ? "dim" : difference > 0 ? "good" : "bad";
+  return h("span", { class: kind }, number(difference * 100, { digits: 1, sign: true }) + (unit ? " points" : ""));
+}
+
+/**
+ * The ends of an interval, in points.
+ *
+ * @param {{low: number, high: number}} gain
+ * @param {{unit?: boolean}} [how]
+ * @returns {string}
+ */
+export function interval({ low, high }, { unit = true } = {}) {
+  const text = [low, high].map((end) => number(end * 100, { digits: 1, sign: true })).join(" to ");
+  return unit ? `interval ${text}` : text;
+}

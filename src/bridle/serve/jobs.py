@@ -1,0 +1,107 @@
+"""Work that takes longer than a request: it runs in a thread, says how far it is, and can be stopped."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, Literal
+
+from bridle import _native
+from bridle.deadline import stopping
+from bridle.serve.errors import HttpError, as_http_error
+from bridle.serve.loop_schemas import JobAnswer
+
+_MOST = 20  # jobs whose results are kept
+_log = logging.getLogger("bridle.serve")
+
+
+class BackgroundJob:
+    """Work in a thread of its own."""
+
+    def __init__(self, work: Callable[[Callable[[str], None]], Any]) -> None:
+        self.key, self._work = secrets.token_hex(8), work
+        self._stop, self._begun = _native.Stop(), time.monotonic()
+        self._ended: float | None = None
+        self._message, self._result = "", None
+        self._error: HttpError | None = None
+        self._thread = threading.Thread(target=self._run, name="bridle-serve-job", daemon=True)
+        self._thread.start()
+
+    @property
+    def is_running(self) -> bool:
+        """True until it has ended."""
+        return self._ended is None
+
+    def stop(self) -> None:
+        """Make it end soon."""
+        self._stop.set()
+
+    def join(self, seconds: float) -> bool:
+        """Wait until it has ended; return False if it is still running after this time."""
+        self._thread.join(seconds)
+        return not self._thread.is_alive()
+
+    def _say(self, text: str) -> None:
+        self._message = text
+
+    def _run(self) -> None:
+        try:
+            with stopping(self._stop):
+                self._result = self._work(self._say)
+        except KeyboardInterrupt:
+            self._error = HttpError(499, "stopped", "the work was stopped")
+        except Exception as error:
+            self._error = as_http_error(error)
+            if self._error.status == 500:
+                _log.exception("a job failed")
+        finally:
+            self._ended = time.monotonic()
+
+    def describe(self) -> JobAnswer:
+        """Return how far it is, or its result."""
+        seconds = (self._ended or time.monotonic()) - self._begun
+        if self.is_running:
+            return JobAnswer(self.key, "running", self._message, seconds)
+        if self._error is not None:
+            state: Literal["stopped", "failed"] = "stopped" if self._error.code == "stopped" else "failed"
+            return JobAnswer(self.key, state, self._message, seconds, error=self._error.to_struct())
+        return JobAnswer(self.key, "done", self._message, seconds, self._result)
+
+
+class Jobs:
+    """Jobs of a model, one at a time."""
+
+    def __init__(self) -> None:
+        self._jobs: dict[str, BackgroundJob] = {}
+        self._lock = threading.Lock()
+
+    def start(self, work: Callable[[Callable[[str], None]], Any]) -> BackgroundJob:
+        """Start a job, unless another one is running."""
+        with self._lock:
+            if any(job.is_running for job in self._jobs.values()):
+                wanted = "one job at a time: wait for it, or stop it"
+                raise HttpError(409, "busy", "another job is running", wanted=wanted)
+            while len(self._jobs) >= _MOST:
+                del self._jobs[next(iter(self._jobs))]
+            job = BackgroundJob(work)
+            self._jobs[job.key] = job
+            return job
+
+    def get(self, key: str) -> BackgroundJob:
+        """Return a job that was started."""
+        if key not in self._jobs:
+            raise HttpError(404, "unknown-job", "unknown job", got=repr(key), wanted="a job that POST /jobs started")
+        return self._jobs[key]
+
+    def close(self) -> None:
+        """Stop all jobs."""
+        for job in self._jobs.values():
+            job.stop()
+
+    def join(self, seconds: float) -> bool:
+        """Wait until all jobs have ended."""
+        ends = time.monotonic() + seconds
+        return all(job.join(max(0.0, ends - time.monotonic())) for job in self._jobs.values())

@@ -1,0 +1,184 @@
+"""Prices and new rules: curves of F1 against a penalty, tuned rules, learned rules. All take labelled data.
+
+Scores of sequences that the model was trained on are too good to judge rules by. `fair_data` scores them by models that
+have not seen them, as `tune_rules` and `fit_rules` do.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from bridle.deadline import Deadline, check_stopped
+from bridle.learn.evidence import penalty_of, priced
+from bridle.learn.fitted import fit_rules
+from bridle.learn.judged import SEEN, scores_of
+from bridle.learn.trials import Trial
+from bridle.learn.tuned import tune_rules
+from bridle.rules.base import Rule, Soft
+from bridle.serve.data_cache import Data
+from bridle.serve.errors import HttpError
+from bridle.serve.evaluation import Additions, GoldData
+from bridle.serve.loop_schemas import Curve, CurvePoint, CurvesAnswer, LearnedLine, LearnResult, TunedLine, TuneResult
+from bridle.serve.service import RuleText, Service
+
+Say = Callable[[str], None]
+_PENALTIES = (0.5, 1.0, 2.0, 3.0, 4.5, 6.0, 8.0, 10.0)
+_MOST_LEARNED = 30  # rules that are offered
+_LITTLE = 0.0005  # a gain in F1 below this is none
+
+
+def fair_data(service: Service, data: Data, say: Say = lambda text: None) -> GoldData:
+    """Return the data with scores of models that have not seen it; computed once, which can take a while."""
+    if data.fair is None:
+        columns, y = _labelled(data)
+        numbers = [k for k, labels in enumerate(y) if labels]
+        say("finding out whether the model was trained on this data")
+        if not is_seen(service, data, unknown=True):
+            data.fair = data.gold
+        else:
+            X = [columns[k] for k in numbers]
+            scores = scores_of(service.tagger, X, [y[k] for k in numbers], scored_by="cross-fitted", threads=1, say=say)
+            kept = [numbers[k] for k in scores.sequences.tolist()]
+            given = [{**columns[k], "tokens": columns[k][service.main]} for k in kept]
+            data.fair = GoldData(service.labels, scores.lattices, [y[k] for k in kept], given)
+    return data.fair
+
+
+def is_seen(service: Service, data: Data, *, unknown: bool) -> bool:
+    """Return whether the model was trained on much of the data; `unknown` if that cannot be told."""
+    share = service.tagger.share_seen([dict(example.columns) for example in data.examples])
+    return unknown if share is None else share >= SEEN
+
+
+def _labelled(data: Data) -> tuple[list[dict[str, list[str]]], list[list[Any]]]:
+    """Return columns and labels; labels are empty unless all of them are known to the model."""
+    known = set(data.service.labels)
+    columns = [{name: list(values) for name, values in example.columns.items()} for example in data.examples]
+    labels = [list(example.labels or ()) for example in data.examples]
+    labels = [each if known.issuperset(each) else [] for each in labels]
+    if sum(map(bool, labels)) < 2:
+        wanted = "two sequences or more with a label of the model for each token"
+        raise HttpError(422, "data", "the data has too few labels to learn from", wanted=wanted)
+    return columns, labels
+
+
+# ---- curves ---------------------------------------------------------------------------------------------------------
+
+
+def draw_curves(
+    service: Service, data: Data, rules: RuleText, lines: Sequence[int] | None, budget: float
+) -> CurvesAnswer:
+    """Return F1 for several penalties of each soft rule, or of the rules of some lines, the others kept as they are."""
+    deadline, curves = Deadline.after(budget), list[Curve]()
+    seen = data.fair is None and is_seen(service, data, unknown=False)
+    gold = data.fair or data.gold
+    if gold.counts is None:
+        raise HttpError(422, "data", "the data has no gold labels", wanted="labelled data")
+    for k, (rule, line) in enumerate(zip(rules.rules, rules.lines, strict=True)):
+        if (line not in lines) if lines is not None else not isinstance(rule, Soft):
+            continue
+        if deadline.passed():
+            return CurvesAnswer(curves, seen, False)
+        curves.append(_curve(gold, rules.rules, k, line, _options(service)))
+    return CurvesAnswer(curves, seen, True)
+
+
+def _curve(gold: GoldData, rules: Sequence[Rule], k: int, line: int, options: dict[str, Any]) -> Curve:
+    rule = rules[k]
+    others = Additions(gold, [*rules[:k], *rules[k + 1 :]], **options)
+    penalties = sorted({*_PENALTIES, *([rule.penalty] if isinstance(rule, Soft) else [])} - {0.0})
+    bare = rule.rule if isinstance(rule, Soft) else rule
+    trials: list[tuple[float | None, Trial]] = [(0.0, others.base)]
+    for penalty in penalties:
+        check_stopped()
+        trials.append((penalty, others.best(priced(rule, penalty))))
+    trials.append((None, others.best(bare)))
+    points = []
+    for price, trial in trials:
+        quality, gain = gold.quality(trial), gold.f1_gain(others.base, trial)
+        if quality is not None and gain is not None:
+            points.append(CurvePoint(price, quality.f1, gain.low, gain.high, gain.gain))
+    best = max(points, key=lambda point: (round(point.gain, 6), -math.inf if point.penalty is None else -point.penalty))
+    return Curve(line, points, best.penalty)
+
+
+def _options(service: Service) -> dict[str, Any]:
+    return {"time_limit": service.limits.seconds / 500, "max_memory": service.limits.max_memory}
+
+
+# ---- jobs -----------------------------------------------------------------------------------------------------------
+
+
+def tune_line(service: Service, data: Data, rules: RuleText, line: int, say: Say) -> TuneResult:
+    """Choose the penalty of one rule, the others kept as they are: the best point of its curve."""
+    if line not in rules.lines:
+        raise HttpError(422, "line", f"line {line} has no rule", wanted="the line of a rule")
+    gold = fair_data(service, data, say)
+    say("trying penalties")
+    k = rules.lines.index(line)
+    rule = rules.rules[k]
+    curve = _curve(gold, rules.rules, k, line, _options(service))
+    at = {point.penalty: point for point in curve.points}
+    now = at[rule.penalty if isinstance(rule, Soft) else None]
+    best = at[curve.best]
+    if best.gain < now.gain + _LITTLE:
+        best = now
+    how = "off" if best.penalty == 0 else "hard" if best.penalty is None else "soft"
+    bare = rule.rule if isinstance(rule, Soft) else rule
+    tuned = None if best.penalty == 0 else bare if best.penalty is None else priced(rule, best.penalty)
+    row = TunedLine(line, str(rule), how, None if tuned is None else str(tuned), best.gain, None, None)  # type: ignore[arg-type]
+    worth = f"F1 {now.f1:.1%} now, {best.f1:.1%} with this choice"
+    verdict = "this rule is best as it is" if best is now else f"{_named(how, best.penalty)}: {worth}"
+    return TuneResult([row], "tuned" if best is not now else "written", verdict, [], curve)
+
+
+def _named(how: str, penalty: float | None) -> str:
+    return {"off": "switch it off", "hard": "make it hard"}.get(how, f"penalty {penalty:g}")
+
+
+def tune_all(service: Service, data: Data, rules: RuleText, say: Say) -> TuneResult:
+    """Choose for all rules whether they are hard, soft or off, by `tune_rules`."""
+    columns, y = _labelled(data)
+    numbers = [k for k, labels in enumerate(y) if labels]
+    say("scoring the data")
+    tuned = tune_rules(
+        service.tagger, rules.rules, [columns[k] for k in numbers], [y[k] for k in numbers], threads=1, watch=say
+    )
+    rows = [
+        TunedLine(
+            line,
+            str(row.written),
+            row.choice,
+            None if row.rule is None else str(row.rule),
+            None if row.effect is None else row.effect.gain,
+            None if row.effect is None else row.effect.better,
+            None if row.effect is None else row.effect.worse,
+        )
+        for line, row in zip(rules.lines, tuned.tuned, strict=True)
+    ]
+    return TuneResult(rows, tuned.best, tuned.verdict, list(tuned.notes), None)
+
+
+def learn_more(service: Service, data: Data, rules: RuleText, say: Say) -> LearnResult:
+    """Find rules by `fit_rules`, and measure what each adds to those that are there."""
+    columns, y = _labelled(data)
+    numbers = [k for k, labels in enumerate(y) if labels]
+    say("scoring the data")
+    fitted = fit_rules(service.tagger, [columns[k] for k in numbers], [y[k] for k in numbers], threads=1, watch=say)
+    known = {str(rule.rule if isinstance(rule, Soft) else rule) for rule in rules.rules}
+    additions = Additions(fair_data(service, data, say), rules.rules, **_options(service))
+    lines = list[LearnedLine]()
+    for k, item in enumerate(fitted.priced):
+        rule = item.learned.rule
+        if str(rule.rule if isinstance(rule, Soft) else rule) in known:
+            continue
+        say(f"measuring rule {k + 1} of {len(fitted.priced)}")
+        effect = additions.effect(rule)
+        evidence = f"held in {item.learned.held} of {item.learned.of} sequences; {item.learned.kind}"
+        penalty = None if penalty_of(rule) == float("inf") else penalty_of(rule)
+        lines.append(LearnedLine(str(rule), evidence, penalty, effect.right, effect.wrong, effect.gain, effect.changed))
+    useful = [line for line in lines if line.gain is not None and line.gain.gain >= _LITTLE]
+    useful.sort(key=lambda line: -(line.gain.gain if line.gain else 0.0))
+    return LearnResult(useful[:_MOST_LEARNED], fitted.verdict, list(fitted.notes))
