@@ -11,7 +11,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from bridle.atomic import write_text
+from bridle.atomic import replacing, write_text
 from bridle.errors import FileError
 from bridle.models import Tagger, load
 from bridle.serve.errors import HttpError
@@ -60,7 +60,8 @@ def read_model(request: OpenRequest) -> Tagger:
     """Read a model that was sent."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "sent.bridle"
-        path.write_bytes(request.content)
+        with replacing(path) as file:
+            file.write(request.content)
         try:
             return load(path)
         except FileError as error:
