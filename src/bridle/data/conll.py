@@ -186,7 +186,8 @@ class Conll(Format):
         tokens = block.tokens
         empty = np.flatnonzero(np.diff(tokens.offsets[: n + 1]) == 0).tolist()
         blank = [row for row in empty if fill == "empty" or row in outcomes.errors]
-        columns = filled([*block.columns.values(), *(() if block.gold is None else (block.gold,))], self.missing, tokens)
+        columns = [*block.columns.values(), *(() if block.gold is None else (block.gold,))]
+        columns = filled(columns, self.missing, tokens)
         between, alone = " " if self.separator == "blanks" else "\t", self.separator == "auto"
         prefix = str(_PREFIX.get(self.comment, self.comment))
         pieces, at = list[bytes](), 0
