@@ -171,13 +171,7 @@ class FeatureChoice:
         return f"{self.name}, because {self.why}"
 
     def to_dict(self) -> dict[str, str | list[str]]:
-        """Convert to what JSON can hold.
-
-        Returns
-        -------
-        dict
-            All attributes by name.
-        """
+        """Return all attributes by name, for JSON."""
         return {"name": self.name, "why": self.why, "templates": list(self.templates)}
 
     @classmethod

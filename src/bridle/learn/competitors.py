@@ -15,18 +15,18 @@ k best labellings have a small share, are not taken for steep ones.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from itertools import compress
 
 import numpy as np
 import numpy.typing as npt
 
 from bridle import _native
+from bridle.decoding.decoder import Decoder
 from bridle.decoding.problem import Limits, Problem
 from bridle.decoding.threads import in_threads
-from bridle.labels import Bools, Labels
-from bridle.lattice import Batch, Lattice, Lattices
+from bridle.labels import Labels
+from bridle.lattice import Batch, Lattice, Lattices, subset
 from bridle.learn.evidence import Given, Ids, counter
 from bridle.models.checks import count_of_threads
 from bridle.report.significance import Floats
@@ -41,152 +41,56 @@ _GOLDEN = (math.sqrt(5) - 1) / 2
 _K_BEST, _DRAWS = 30, 50
 _REST = 1e-3  # a smaller rest is left out
 _FAINT = -20.0  # log p of labellings that are left out
-_CHUNK = 256  # sequences that are summed at once
 
 
 # ---- sums over all labellings ---------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Chunk:
-    """Scores of sequences with the same transitions, the longest first, padded."""
+def scaled(lattices: Lattices, s: float) -> Lattices:
+    """Multiply all scores by s."""
 
-    numbers: Ints  # (b,)
-    lengths: Ints  # (b,)
-    unary: Floats  # (T, b, m)  those of first and last labels are in it
-    pairwise: Floats | None  # (m, m), or (T - 1, b, m, m)
+    def times(scores: npt.NDArray[np.floating] | None) -> Floats | None:
+        return None if scores is None else np.asarray(scores, dtype=np.float64) * s
 
-    @classmethod
-    def of(cls, numbers: Sequence[int], lattices: Sequence[Lattice]) -> _Chunk:
-        lengths = np.array([len(x) for x in lattices], dtype=np.int64)
-        T, m = int(lengths.max(initial=0)), lattices[0].n_labels
-        unary, table = np.zeros((T, len(lattices), m)), lattices[0].pairwise
-        steps = None if table is None or table.ndim == 2 else np.zeros((max(T - 1, 0), len(lattices), m, m))
-        for b, lattice in enumerate(lattices):
-            n = len(lattice)
-            unary[:n, b] = lattice.unary
-            if lattice.start is not None and n:
-                unary[0, b] += lattice.start
-            if lattice.end is not None and n:
-                unary[n - 1, b] += lattice.end
-            if steps is not None and lattice.pairwise is not None:
-                steps[: n - 1, b] = lattice.pairwise
-        shared = None if table is None else np.asarray(table, dtype=np.float64)
-        return cls(np.asarray(numbers), lengths, unary, shared if steps is None else steps)
-
-    def forward(self, s: float) -> tuple[Floats, Floats, Floats | None]:
-        """(b,) log Z; (T, b, m) shares of the labels of prefixes; exp of transitions, scaled."""
-        T, count, m = self.unary.shape
-        shares, log_z = np.zeros((T, count, m)), np.zeros(count)
-        transitions, tops = None, np.zeros((1, 1))
-        if self.pairwise is not None:
-            tops = np.maximum(self.pairwise.max(axis=(-2, -1), keepdims=True), -1e300)
-            transitions = np.exp(s * (self.pairwise - tops))
-        for t in range(T):
-            live = int(np.searchsorted(-self.lengths, -t, side="left"))  # those with more than t tokens
-            u = self.unary[t, :live]
-            top = u.max(axis=1, keepdims=True)
-            here = np.exp(s * (u - np.maximum(top, -1e300)))
-            if t:
-                before = shares[t - 1, :live]
-                if transitions is None:
-                    pass  # shares sum to 1
-                elif transitions.ndim == 2:
-                    here *= before @ transitions
-                    log_z[:live] += s * float(tops[0, 0])
-                else:
-                    here *= np.einsum("bi,bij->bj", before, transitions[t - 1, :live])
-                    log_z[:live] += s * tops[t - 1, :live, 0, 0]
-            total = here.sum(axis=1, keepdims=True)
-            with np.errstate(divide="ignore", invalid="ignore"):
-                shares[t, :live] = np.where(total > 0, here / total, 0.0)
-                log_z[:live] += s * top[:, 0] + np.log(total[:, 0])
-        return log_z, shares, transitions
-
-    def draw(self, s: float, count: int, rng: np.random.Generator) -> Ids:
-        """(T, b, J): labellings drawn from p."""
-        _, shares, transitions = self.forward(s)
-        T, size, _ = self.unary.shape
-        ids = np.zeros((T, size, count), dtype=np.int32)
-        for t in range(T - 1, -1, -1):
-            chance = np.repeat(shares[t][:, None, :], count, axis=1)  # (b, J, m)
-            if transitions is not None and t + 1 < T:
-                going = self.lengths > t + 1
-                onto = ids[t + 1, going]
-                step = transitions.T[onto] if transitions.ndim == 2 else np.stack(
-                    [table.T[after] for table, after in zip(transitions[t, going], onto, strict=True)]
-                ) if going.any() else 1.0  # fmt: skip
-                chance[going] *= step
-            sums = np.cumsum(chance, axis=2)
-            at = rng.random((size, count, 1)) * sums[:, :, -1:]
-            ids[t] = np.minimum((sums <= at).sum(axis=2), sums.shape[2] - 1)
-        return ids
+    if isinstance(lattices, Batch) and lattices.first is None and lattices.steps is None:
+        x = lattices
+        return Batch(times(x.unary), x.offsets, times(x.pairwise), times(x.start), times(x.end))  # type: ignore[arg-type]
+    whole = (lattices[b] for b in range(len(lattices)))
+    return [
+        Lattice(times(x.unary), times(x.pairwise), times(x.start), times(x.end))  # type: ignore[arg-type]
+        for x in whole
+    ]
 
 
-class Sums:
-    """Sums over all labellings of each sequence, without rules."""
-
-    def __init__(self, lattices: Lattices) -> None:
-        self._count = len(lattices)
-        self._chunks = list(_chunks(lattices))
-
-    def log_z(self, s: float) -> Floats:
-        """(B,): log of the sum of exp(s score)."""
-        out = np.zeros(self._count)
-        for chunk in self._chunks:
-            out[chunk.numbers] = chunk.forward(s)[0]
-        return out
-
-    def draw(self, s: float, count: int, wanted: Bools, seed: int) -> Iterator[tuple[int, Ids]]:
-        """Draw labellings of the sequences that are wanted: (count, n) for each."""
-        rng = np.random.default_rng(seed)
-        for chunk in self._chunks:
-            if wanted[chunk.numbers].any():
-                ids = chunk.draw(s, count, rng)
-                for row, b in enumerate(chunk.numbers.tolist()):
-                    if wanted[b]:
-                        yield b, ids[: chunk.lengths[row], row].T
-
-    def fit(self, gold: Floats) -> float:
-        """Find the scale under which gold is most likely. gold (B,): the scores of gold.
-
-        The loss is convex in the scale; it is minimised by golden sections of its logarithm.
-        """
-        possible = np.isfinite(gold)
-
-        def loss(x: float) -> float:
-            s = math.exp(x)
-            return float((self.log_z(s) - s * gold)[possible].sum())
-
-        low, high = math.log(LEAST), math.log(MOST)
-        left, right = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
-        at_left, at_right = loss(left), loss(right)
-        while high - low > _PRECISION:
-            if at_left <= at_right:
-                high, right, at_right = right, left, at_left
-                left = high - _GOLDEN * (high - low)
-                at_left = loss(left)
-            else:
-                low, left, at_left = left, right, at_right
-                right = low + _GOLDEN * (high - low)
-                at_right = loss(right)
-        return math.exp((low + high) / 2) if possible.any() else 1.0
+def log_z(labels: Labels, lattices: Lattices, s: float, threads: int = 0) -> Floats:
+    """(B,): log of the sum of exp(s score)."""
+    return Decoder(labels).log_partition(scaled(lattices, s), threads=threads)
 
 
-def _chunks(lattices: Lattices) -> Iterator[_Chunk]:
-    """Cut sequences into chunks with the same transitions and about the same lengths."""
-    groups: dict[bytes | int, list[tuple[int, Lattice]]] = {}
-    for b in range(len(lattices)):
-        lattice = lattices[b]
-        table = lattice.pairwise
-        key = b"" if table is None else 3 if table.ndim == 3 else table.tobytes()
-        groups.setdefault(key, []).append((b, lattice))
-    for group in groups.values():
-        group.sort(key=lambda pair: -len(pair[1]))
-        for low in range(0, len(group), _CHUNK):
-            numbers, some = zip(*group[low : low + _CHUNK], strict=True)
-            if len(some[0]):
-                yield _Chunk.of(numbers, some)
+def fit_scale(labels: Labels, lattices: Lattices, gold: Floats, threads: int = 0) -> float:
+    """Find the scale under which gold is most likely. gold (B,): the scores of gold.
+
+    The loss is convex in the scale; it is minimised by golden sections of its logarithm.
+    """
+    possible = np.isfinite(gold)
+
+    def loss(x: float) -> float:
+        s = math.exp(x)
+        return float((log_z(labels, lattices, s, threads) - s * gold)[possible].sum())
+
+    low, high = math.log(LEAST), math.log(MOST)
+    left, right = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
+    at_left, at_right = loss(left), loss(right)
+    while high - low > _PRECISION:
+        if at_left <= at_right:
+            high, right, at_right = right, left, at_left
+            left = high - _GOLDEN * (high - low)
+            at_left = loss(left)
+        else:
+            low, left, at_left = left, right, at_right
+            right = low + _GOLDEN * (high - low)
+            at_right = loss(right)
+    return math.exp((low + high) / 2) if possible.any() else 1.0
 
 
 # ---- labellings -----------------------------------------------------------------------------------------------------
@@ -226,16 +130,17 @@ class Competitors:
         self._once = np.array([not isinstance(rule, Soft) or rule.per == "sequence" for rule in rules], dtype=bool)
         self._known: list[_Paths] = [{} for _ in self._lattices]
         self._drawn: list[_Paths] = [{} for _ in self._lattices]
-        sums = Sums(lattices)
         scores = np.array([x.score(y) for x, y in zip(self._lattices, gold, strict=True)])
-        self.scale = sums.fit(scores) if scale is None else scale
-        self._log_z = sums.log_z(self.scale)
+        self.scale = fit_scale(labels, lattices, scores, threads) if scale is None else scale
+        self._log_z = log_z(labels, lattices, self.scale, threads)
         self._add(self._known, enumerate(gold))
         self._add(self._known, _k_best(labels, lattices, k, count_of_threads(threads)))
-        rest = self._rest()
-        if (rest > _REST).any() and draws:
-            drawn = sums.draw(self.scale, draws, rest > _REST, seed)
-            self._add(self._drawn, ((b, path) for b, paths in drawn for path in paths))
+        flat = np.flatnonzero(self._rest() > _REST)
+        if len(flat) and draws:
+            skewed = scaled(subset(lattices, flat), self.scale)
+            drawn = Decoder(labels, on_infeasible="skip").sample(skewed, draws, threads=threads, seed=seed)
+            pairs = zip(flat.tolist(), drawn, strict=True)
+            self._add(self._drawn, ((b, path) for b, paths in pairs for path in paths))
         self._pack()
 
     @property

@@ -30,8 +30,8 @@ import numpy.typing as npt
 from bridle import rules as r
 from bridle.decoding.decoder import Decoder
 from bridle.labels import Bools
-from bridle.lattice import Lattice
 from bridle.learn.candidates import KINDS, Candidate, Limits
+from bridle.learn.competitors import scaled
 from bridle.learn.counted import Counted, Ints
 from bridle.learn.evidence import Given, Ids, Learned, agreement_over_document, counter, priced
 from bridle.learn.judged import STATES, Judged, Say
@@ -239,20 +239,11 @@ class Documents:
                 result.append(self._agreement_cases(agreement, self._kinds(scale), once))
         return result
 
-    def _scaled(self, scale: float) -> list[Lattice]:
-        def times(scores: npt.NDArray[np.floating] | None) -> Floats | None:
-            return None if scores is None else np.asarray(scores, dtype=np.float64) * scale
-
-        return [
-            Lattice(times(x.unary), times(x.pairwise), times(x.start), times(x.end))  # type: ignore[arg-type]
-            for x in self._lattices
-        ]
-
     def _kinds(self, scale: float) -> Floats:
         """(N, K): the probability of each kind of label for each token."""
         if scale not in self._known_kinds:
             labels = self.judged.labels
-            rows = Decoder(labels).marginals_batch(self._scaled(scale), threads=self.judged.threads)
+            rows = Decoder(labels).marginals_batch(scaled(self._lattices, scale), threads=self.judged.threads)
             kinds = np.zeros((len(self.judged.gold), max(labels.kinds) + 1))
             np.add.at(kinds.T, np.array(labels.kinds), np.concatenate(rows).T)
             self._known_kinds[scale] = kinds
@@ -286,7 +277,7 @@ class Documents:
         judged, labels = self.judged, self.judged.labels
         once = np.array([not isinstance(rule, Soft) or rule.per == "sequence" for rule in rules])
         count = counter([joined_rule(rule) for rule in rules], broken_labels(labels), threads=judged.threads)
-        drawn = Decoder(labels).sample(self._scaled(scale), _DRAWS, threads=judged.threads)
+        drawn = Decoder(labels).sample(scaled(self._lattices, scale), _DRAWS, threads=judged.threads)
         gold, sizes, at_break = judged.split(judged.gold), np.diff(judged.offsets), len(labels)
         violations = []  # (1 + draws, R) of each document, gold first
         for d, (low, high) in enumerate(pairwise(self.cuts.tolist())):

@@ -269,13 +269,7 @@ class CrossFit:
         return len(self.offsets) - 1
 
     def lattices(self) -> list[Lattice]:
-        """Return the scores as lattices.
-
-        Returns
-        -------
-        list of Lattice
-            One per sequence.
-        """
+        """Return the scores as lattices, one per sequence."""
         return list(map(self.lattice, range(len(self))))
 
     def lattice(self, k: int) -> Lattice:

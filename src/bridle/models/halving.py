@@ -109,13 +109,7 @@ class Search:
     why: str
 
     def to_dict(self) -> dict[str, Any]:
-        """Convert to what JSON can hold.
-
-        Returns
-        -------
-        dict
-            All attributes by name; `settings` as JSON has them.
-        """
+        """Return all attributes by name, for JSON."""
         best = {name: jsonable(value) for name, value in self.settings.items()}
         tried = [asdict(candidate) for candidate in self.tried]
         return {name: getattr(self, name) for name in self.__slots__} | {"settings": best, "tried": tried}
@@ -137,13 +131,7 @@ class Search:
         return sorted(candidates, key=lambda candidate: -getattr(candidate, self.measure))
 
     def lines(self) -> list[str]:
-        """Print the table.
-
-        Returns
-        -------
-        list of str
-            For each rung its candidates, the best first; shares in percent.
-        """
+        """Return a table: for each rung its candidates, the best first; shares in percent."""
         names = list(self.tried[0].settings)
         body = [["rung", "sequences", *names, *_SHARES.values(), "seconds"]]
         for rung in range(1, len(self.rungs) + 1):

@@ -118,13 +118,7 @@ class Tuning:
     measure: str = "quality"  # as older versions, which did not say so
 
     def to_dict(self) -> dict[str, Any]:
-        """Convert to what JSON can hold.
-
-        Returns
-        -------
-        dict
-            All attributes by name.
-        """
+        """Return all attributes by name, for JSON."""
         return asdict(self) | {"trials": [asdict(trial) for trial in self.trials]}
 
     @classmethod

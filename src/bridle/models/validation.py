@@ -135,13 +135,7 @@ class CrossValidation:
         return {name: Spread.of(by_type[name]) for name in sorted(by_type)}
 
     def to_dict(self) -> dict[str, Any]:
-        """Convert to what JSON can hold.
-
-        Returns
-        -------
-        dict
-            Means, standard deviations and all figures of the folds; shares, not percent.
-        """
+        """Return means, standard deviations and all figures of the folds, for JSON; shares, not percent."""
         ways: dict[str, Any] = {
             way: {
                 **{figure: asdict(self.spread(figure, way)) for figure in FIGURES},
@@ -162,13 +156,7 @@ class CrossValidation:
         return {**ways, "folds": folds}
 
     def lines(self) -> list[str]:
-        """Print the table.
-
-        Returns
-        -------
-        list of str
-            A line per fold, then mean ± standard deviation, then the F1 of each type of segment; in percent.
-        """
+        """Return a table in percent: a line per fold, mean ± standard deviation, the F1 of each type of segment."""
         ways = self.ways
         with_rules = [f"{head}, rules" for head in _HEADS] if "ruled" in ways else []
         body = [["fold", "sequences", *_HEADS, *with_rules]]

@@ -190,13 +190,7 @@ class SystemComparison:
         return replace(self, rules=tuple(rules))
 
     def to_dict(self) -> dict[str, Any]:
-        """Convert to what JSON can hold.
-
-        Returns
-        -------
-        dict
-            All attributes by name; shares, not percent.
-        """
+        """Return all attributes by name, for JSON; shares, not percent."""
         figures = asdict(self)
         figures["systems"] = [asdict(s) | {"segments": s.segments.to_dict()} for s in self.systems]
         figures["differences"] = [asdict(d) | {"significant": d.significant} for d in self.differences]

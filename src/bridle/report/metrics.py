@@ -54,13 +54,7 @@ class SegmentErrors:
     spurious: int = 0
 
     def to_dict(self) -> dict[str, int]:
-        """Convert to what JSON can hold.
-
-        Returns
-        -------
-        dict
-            Counts by name.
-        """
+        """Return the counts by name, for JSON."""
         return asdict(self)
 
 
@@ -130,13 +124,7 @@ class Counts:
         return 2 * self.correct / (self.guessed + self.gold) if self.correct else 0.0
 
     def to_dict(self) -> dict[str, float]:
-        """Convert to what JSON can hold.
-
-        Returns
-        -------
-        dict
-            Measures and counts by name; shares, not percent.
-        """
+        """Return measures and counts by name, for JSON; shares, not percent."""
         return {"precision": self.precision, "recall": self.recall, "f1": self.f1, **asdict(self)}
 
 
@@ -238,13 +226,7 @@ class Scores:
         return confusions(self.confusion)
 
     def to_dict(self) -> dict[str, Any]:
-        """Convert to what JSON can hold.
-
-        Returns
-        -------
-        dict
-            Measures and counts by name; shares, not percent.
-        """
+        """Return measures and counts by name, for JSON; shares, not percent."""
         plain = ("scheme", "tokens", "correct_tokens", "missing_tokens", "accuracy", "sequences", "exact_sequences")
         return {
             **{name: getattr(self, name) for name in (*plain, "exact", "confusion")},
@@ -257,13 +239,7 @@ class Scores:
         }
 
     def lines(self) -> list[str]:
-        """Print as conlleval does, to the letter; a last line tells of tokens without a gold label, if there are any.
-
-        Returns
-        -------
-        list of str
-            The lines of its report.
-        """
+        """Return the lines of conlleval, to the letter, and one about tokens without a gold label if there are any."""
         segments = self.segments
         text = [
             f"processed {self.tokens} tokens with {segments.gold} phrases; "
