@@ -16,6 +16,7 @@ from bridle.errors import BridleError, LabelError, LatticeError, ModelError, Mod
 from bridle.learn import ConstrainedTagger, Decided, DeterministicRules
 from bridle.learn.constrained import renumbered
 from bridle.learn.deterministic import TEMPLATES
+from bridle.models import files
 
 WORDS = ["the", "a", "cat", "dogs", "runs", "X-1", "of", "B2b", "trades", "in"]
 TAGS = ["D", "N", "V", "P"]
@@ -331,6 +332,21 @@ def test_files_from_before_there_were_two_ways_to_train(tmp_path: Path, monkeypa
         tagger.save(tmp_path / "t")
     again = ConstrainedTagger.load(tmp_path / "t")
     assert again.train == "open" and again.predict(X) == tagger.predict(X)
+
+
+def test_files_from_before_there_was_one_file(tmp_path: Path) -> None:
+    X, y = corpus(11, 60)
+    tagger = ConstrainedTagger(DeterministicRules(cutoff=3), iterations=2).fit(X, y)
+    assert tagger.rules_ is not None
+    tagger.save(tmp_path / "t")
+    assert [path.name for path in tmp_path.iterdir()] == ["t"]
+    stored = files.open_file(tmp_path / "t")
+    arrays = {name: array for name, array in stored.arrays.items() if not name.startswith("inside.")}
+    files.save(tmp_path / "old", "constrained", stored.head | {"rules": True}, arrays)
+    tagger.rules_.save(tmp_path / "old.rules")
+    again = ConstrainedTagger.load(tmp_path / "old")
+    assert again.predict(X) == tagger.predict(X) and again.rules_ is not None
+    assert list(again.rules_.lines()) == list(tagger.rules_.lines())
 
 
 def test_all_tokens_teach_what_they_teach_the_raw_tagger() -> None:

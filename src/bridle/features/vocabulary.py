@@ -386,7 +386,7 @@ class TemplateFeatures:
         out |= arrays_of(self.lists)
         for name, attributes in (("attributes", self._known), ("edges", self._edges)):
             if attributes is not None:
-                of, key = _listed(attributes)
+                of, key = listed(attributes)
                 out |= {f"{name}.template": of, f"{name}.key": key}
         return out
 
@@ -435,7 +435,7 @@ class TemplateFeatures:
         self, known: _native.Attributes, templates: Sequence[Template], attributes: npt.NDArray[np.integer]
     ) -> list[tuple[str, str]]:
         """Return the places and the values of attributes."""
-        of, key = _listed(known)
+        of, key = listed(known)
         texts = {column: self._texts(column) for column in self._split}
         out: dict[int, tuple[str, str]] = {}
         for k, template in enumerate(templates):
@@ -474,7 +474,7 @@ def _rows(
     return indptr, short.copy() if 2 * written < len(attrs) else short
 
 
-def _listed(attributes: _native.Attributes) -> tuple[Ids, npt.NDArray[np.uint64]]:
+def listed(attributes: _native.Attributes) -> tuple[Ids, npt.NDArray[np.uint64]]:
     """Return the template and the key of each attribute."""
     of, key = np.empty(len(attributes), dtype=np.int32), np.empty(len(attributes), dtype=np.uint64)
     attributes.list(of, key)

@@ -14,7 +14,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from functools import cached_property
 from itertools import chain, pairwise
-from pathlib import Path
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -22,20 +21,20 @@ import numpy.typing as npt
 
 from bridle import _native
 from bridle.decoding.threads import in_threads
-from bridle.errors import ModelError, ModelFileError, shown
+from bridle.errors import ModelError, shown
 from bridle.features import TemplateFeatures, Templates, sequences_of
 from bridle.frames import LabelLists, Sequences
 from bridle.labels import Labels
 from bridle.learn.deterministic import UNDECIDED, Decided, DeterministicRules
-from bridle.models import files
 from bridle.models.checks import check_seed, count_of, count_of_threads, ids_of, labellings_of, names_of, one_of
-from bridle.models.estimator import Estimator, Labellings, not_fitted, pickled
+from bridle.models.estimator import Labellings, SavedEstimator, not_fitted
 from bridle.models.linear import Array, Linear, Vector, Weights, refuse_edges
 from bridle.models.perceptron import AveragedWeights
 from bridle.models.task import Task
 from bridle.models.training import Plan, Progress, Step, train
 
 Ids = npt.NDArray[np.int32]
+_INSIDE = "inside."  # before the names of the arrays of rules, in files
 MOST_CONTEXT = 1 << 27  # weights of neighbouring labels: a gigabyte
 
 
@@ -70,7 +69,7 @@ class _Learner(AveragedWeights):
         super().restore(state)
 
 
-class ConstrainedTagger(Estimator):
+class ConstrainedTagger(SavedEstimator):
     """A tagger whose tokens are decided by rules where possible, by a perceptron elsewhere (Zhao & Marcus 2012).
 
     Parameters
@@ -106,6 +105,8 @@ class ConstrainedTagger(Estimator):
     >>> tagger.predict([["the", "dog", "sat"]])
     [['D', 'N', 'V']]
     """
+
+    _kind, _called = "constrained", "ConstrainedTagger"
 
     labels_: Labels
     rules_: DeterministicRules | None
@@ -302,73 +303,38 @@ class ConstrainedTagger(Estimator):
 
     # ---- files ------------------------------------------------------------------------------------------------------
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle, and copy, as the bytes of the files."""
-        return pickled(self, hasattr(self, "labels_"))
-
-    def save(self, path: str | Path) -> None:
-        """Write the tagger to a file; its rules go to a second one beside it, NAME.rules.
-
-        Parameters
-        ----------
-        path : str or Path
-            The file.
-        """
-        self._fitted()
+    def _stored(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
         settings = {name: value for name, value in self.get_params().items() if name != "rules"}
         settings["features"] = str(self.features_.templates).splitlines()
+        rules, of_rules = (None, {}) if self.rules_ is None else self.rules_._stored()
         head = {
             "settings": settings,
             "labels": list(self.labels_.names),
             "scheme": self.labels_.scheme,
             "features": self.features_.head(),
             "progress": asdict(self.progress_),
-            "rules": self.rules_ is not None,
+            "rules": rules,
         }
-        if self.rules_ is not None:
-            self.rules_.save(_beside(path))
-        arrays = {**self.features_.arrays(), **self.linear_.arrays(), "around": self.around_}
-        files.save(path, "constrained", head, arrays)
+        inside = {f"{_INSIDE}{name}": array for name, array in of_rules.items()}
+        return head, {**self.features_.arrays(), **self.linear_.arrays(), "around": self.around_, **inside}
 
-    @classmethod
-    def load(cls, path: str | Path) -> Self:
-        """Read a tagger that was saved.
-
-        Parameters
-        ----------
-        path : str or Path
-            A file that `save` wrote, with its rules beside it.
-
-        Returns
-        -------
-        ConstrainedTagger
-            Ready to use.
-
-        Raises
-        ------
-        ModelFileError
-            If a file cannot be read, is damaged, or holds something else.
-        """
-        stored = files.open_file(path)
-        head = stored.head
-        if stored.kind != "constrained":
-            got = f"the kind {stored.kind!r}"
-            raise ModelFileError("not a ConstrainedTagger", got=got, wanted="'constrained'", where=str(path))
-        try:
-            tagger = cls(**head["settings"])
-            tagger._check()
-            tagger.rules_ = DeterministicRules.load(_beside(path)) if head["rules"] else None
-            tagger.rules = None if tagger.rules_ is None else DeterministicRules(**tagger.rules_.get_params())
-            tagger.labels_ = Labels(head["labels"], head["scheme"])
-            tagger.features_ = TemplateFeatures.restored(head["features"], stored.arrays)
-            tagger.linear_ = Linear.restored(stored.arrays, len(tagger.features_), len(tagger.labels_))
-            around: Any = np.ascontiguousarray(stored.arrays["around"])
-            if around.dtype != np.float64 or around.shape != (tagger._context(len(tagger.labels_)).size,):
-                raise ModelError("the weights of neighbouring labels do not fit the labels")
-            tagger.around_, tagger.progress_ = around, Progress.restored(head["progress"])
-        except files.UNFIT as error:
-            raise files.unusable(error, path, "tagger", "ConstrainedTagger.save") from None
-        return tagger
+    def _restore(self, head: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]], path: str) -> None:
+        if isinstance(head["rules"], dict):
+            self.rules = DeterministicRules(**head["rules"]["settings"])
+            self.rules._check()
+            inside = {name.removeprefix(_INSIDE): array for name, array in arrays.items() if name.startswith(_INSIDE)}
+            self.rules_ = DeterministicRules(**self.rules.get_params())
+            self.rules_._restore(head["rules"], inside, path)
+        else:  # before 0.3, rules were in a second file beside it, NAME.rules
+            self.rules_ = DeterministicRules.load(f"{path}.rules") if head["rules"] else None
+            self.rules = None if self.rules_ is None else DeterministicRules(**self.rules_.get_params())
+        self.labels_ = Labels(head["labels"], head["scheme"])
+        self.features_ = TemplateFeatures.restored(head["features"], dict(arrays))
+        self.linear_ = Linear.restored(arrays, len(self.features_), len(self.labels_))
+        around: Any = np.ascontiguousarray(arrays["around"])
+        if around.dtype != np.float64 or around.shape != (self._context(len(self.labels_)).size,):
+            raise ModelError("the weights of neighbouring labels do not fit the labels")
+        self.around_, self.progress_ = around, Progress.restored(head["progress"])
 
 
 def renumbered(decided: Decided, labels: Labels) -> Ids:
@@ -376,7 +342,3 @@ def renumbered(decided: Decided, labels: Labels) -> Ids:
     known = {name: k for k, name in enumerate(labels.names)}
     number = np.array([*(known.get(name, UNDECIDED) for name in decided.labels.names), UNDECIDED], dtype=np.int32)
     return number[decided.ids]
-
-
-def _beside(path: str | Path) -> Path:
-    return Path(path).with_name(Path(path).name + ".rules")

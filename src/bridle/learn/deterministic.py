@@ -15,7 +15,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, pairwise, product
 from math import prod
-from pathlib import Path
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -24,17 +23,16 @@ import numpy.typing as npt
 from bridle import _native
 from bridle.arrays import is_integer
 from bridle.decoding.threads import in_threads
-from bridle.errors import LabelError, LatticeError, ModelError, ModelFileError
+from bridle.errors import LabelError, LatticeError, ModelError
 from bridle.features import Encoded, Template, TemplateFeatures, Templates, sequences_of
 from bridle.features.derived import FIRST, OfTexts
 from bridle.features.templates import Place
-from bridle.features.vocabulary import Prepared
+from bridle.features.vocabulary import Prepared, listed
 from bridle.frames import LabelLists, Sequences
 from bridle.labels import Labels
 from bridle.lattice import Batch
-from bridle.models import files
 from bridle.models.checks import all_known, count_of_threads, ids_of, labellings_of, names_of, one_of
-from bridle.models.estimator import Estimator, not_fitted, pickled
+from bridle.models.estimator import SavedEstimator, not_fitted
 from bridle.report import Counts
 
 UNDECIDED = -1
@@ -186,8 +184,7 @@ class Contexts(TemplateFeatures):
 
     def implied(self, label: Ids) -> npt.NDArray[np.bool_]:
         """Mark the contexts that have a more general one that decides the same."""
-        of, key = np.empty(len(self), dtype=np.int32), np.empty(len(self), dtype=np.uint64)
-        self._known.list(of, key)
+        of, key = listed(self._known)
         sizes = self._sizes
         known: dict[Template, tuple[npt.NDArray[Any], Keys]] = {}  # numbers and keys, by key
         for k, line in enumerate(self.templates.lines):
@@ -238,7 +235,7 @@ def _join(ids: Sequence[Keys], sizes: Sequence[int]) -> Keys:
 Sizes = Literal["both", "bigram", "trigram"]
 
 
-class DeterministicRules(Estimator):
+class DeterministicRules(SavedEstimator):
     """Learn rules that fix the label of single tokens by their context (Zhao & Marcus 2012).
 
     A context that nearly always goes with one label is a rule; a token is decided where all rules that fire agree.
@@ -270,6 +267,8 @@ class DeterministicRules(Estimator):
     >>> rules.decide([["the", "dog", "sat", "down"]]).names()
     [['D', 'N', 'V', None]]
     """
+
+    _kind, _called = "deterministic", "deterministic rules"
 
     labels_: Labels
     features_: Contexts  # those that decide
@@ -440,19 +439,7 @@ class DeterministicRules(Estimator):
 
     # ---- files ------------------------------------------------------------------------------------------------------
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle, and copy, as the bytes of the files."""
-        return pickled(self, hasattr(self, "labels_"))
-
-    def save(self, path: str | Path) -> None:
-        """Write the rules to a file, under another name first, then renamed.
-
-        Parameters
-        ----------
-        path : str or Path
-            The file.
-        """
-        self._fitted()
+    def _stored(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
         head = {
             "settings": self.get_params(),
             "labels": list(self.labels_.names),
@@ -460,49 +447,20 @@ class DeterministicRules(Estimator):
             "features": self.features_.head(),
         }
         counts = {"rules.label": self._label, "rules.right": self._right, "rules.total": self._total}
-        files.save(path, "deterministic", head, {**self.features_.arrays(), **counts})
+        return head, {**self.features_.arrays(), **counts}
 
-    @classmethod
-    def load(cls, path: str | Path) -> Self:
-        """Read rules that were saved.
-
-        Parameters
-        ----------
-        path : str or Path
-            A file that `save` wrote.
-
-        Returns
-        -------
-        DeterministicRules
-            Ready to use.
-
-        Raises
-        ------
-        ModelFileError
-            If the file cannot be read, is damaged, or holds something else.
-        """
-        stored = files.open_file(path)
-        if stored.kind != "deterministic":
-            got, wanted = f"the kind {stored.kind!r}", "deterministic rules"
-            raise ModelFileError("the file has no deterministic rules", got=got, wanted=wanted, where=str(path))
-        head = stored.head
-        try:
-            rules = cls(**head["settings"])
-            rules._check()
-            derived = {"morph": _endings} if rules.templates == "words" else None
-            rules.features_ = Contexts.restored(head["features"], stored.arrays, derived)
-            rules.labels_ = Labels(head["labels"], head["scheme"])
-            rules.n_rules_ = len(rules.features_)
-            for name in ("label", "right", "total"):
-                array: Any = np.ascontiguousarray(stored.arrays[f"rules.{name}"])
-                if array.dtype != np.int32 or array.shape != (rules.n_rules_,):
-                    raise ModelError(f"the {name}s do not fit the rules")
-                setattr(rules, f"_{name}", array)
-            if rules.n_rules_ and not 0 <= rules._label.min() <= rules._label.max() < len(rules.labels_):
-                raise ModelError("a rule decides for an unknown label")
-        except files.UNFIT as error:
-            raise files.unusable(error, path, "rules", "DeterministicRules.save") from None
-        return rules
+    def _restore(self, head: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]], path: str) -> None:
+        derived = {"morph": _endings} if self.templates == "words" else None
+        self.features_ = Contexts.restored(head["features"], dict(arrays), derived)
+        self.labels_ = Labels(head["labels"], head["scheme"])
+        self.n_rules_ = len(self.features_)
+        for name in ("label", "right", "total"):
+            array: Any = np.ascontiguousarray(arrays[f"rules.{name}"])
+            if array.dtype != np.int32 or array.shape != (self.n_rules_,):
+                raise ModelError(f"the {name}s do not fit the rules")
+            setattr(self, f"_{name}", array)
+        if self.n_rules_ and not 0 <= self._label.min() <= self._label.max() < len(self.labels_):
+            raise ModelError("a rule decides for an unknown label")
 
 
 def _endings(texts: Sequence[str]) -> list[str]:

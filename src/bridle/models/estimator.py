@@ -9,17 +9,18 @@ from __future__ import annotations
 
 import inspect
 import sys
+from collections.abc import Callable, Mapping
 from copy import deepcopy
 from functools import cache
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from bridle.errors import ModelError, shown
+from bridle.errors import ModelError, ModelFileError, shown
 from bridle.extras import needed
+from bridle.models import files
 
 
 class Estimator:
@@ -106,10 +107,42 @@ class Estimator:
         )
 
 
+def _request_of(method: str) -> Callable[..., Any]:
+    """Make the method by which users of scikit-learn say which arguments of a method to ask for."""
+
+    def set_request(self: RoutedEstimator, **wanted: bool | str | None) -> RoutedEstimator:
+        return self._request(method, wanted)
+
+    set_request.__name__ = f"set_{method}_request"
+    set_request.__qualname__ = f"RoutedEstimator.set_{method}_request"
+    set_request.__doc__ = f"""Say which arguments of `{method}` to ask for.
+
+        Parameters
+        ----------
+        **wanted : bool, str or None
+            Arguments by name. True: ask for it. False: do not. None: it is an error to pass it. A string: ask for it
+            under this name.
+
+        Returns
+        -------
+        self
+            The same object, so that calls can be chained.
+
+        Raises
+        ------
+        ModelError
+            If `{method}` has no such argument.
+        """
+    return set_request
+
+
 class RoutedEstimator(Estimator):
     """An estimator that tells meta-estimators of scikit-learn which arguments its methods take."""
 
     _metadata_request: Any  # scikit-learn's own name: `clone` copies it
+    set_fit_request = _request_of("fit")
+    set_predict_request = _request_of("predict")
+    set_score_request = _request_of("score")
 
     def get_metadata_routing(self) -> Any:
         """Return the arguments that this model asks for. Scikit-learn calls it.
@@ -127,57 +160,6 @@ class RoutedEstimator(Estimator):
             for name in self._metadata_of(method):
                 getattr(request, method).add_request(param=name, alias=None)
         return request
-
-    def set_fit_request(self, **wanted: bool | str | None) -> Self:
-        """Say which arguments of `fit` to ask for.
-
-        Parameters
-        ----------
-        **wanted : bool, str or None
-            Arguments by name. True: ask for it. False: do not. None: it is an error to pass it. A string: ask for it
-            under this name.
-
-        Returns
-        -------
-        self
-            The same object, so that calls can be chained.
-
-        Raises
-        ------
-        ModelError
-            If `fit` has no such argument.
-        """
-        return self._request("fit", wanted)
-
-    def set_predict_request(self, **wanted: bool | str | None) -> Self:
-        """Say which arguments of `predict` to ask for, as `set_fit_request` does.
-
-        Parameters
-        ----------
-        **wanted : bool, str or None
-            Arguments by name.
-
-        Returns
-        -------
-        self
-            The same object, so that calls can be chained.
-        """
-        return self._request("predict", wanted)
-
-    def set_score_request(self, **wanted: bool | str | None) -> Self:
-        """Say which arguments of `score` to ask for, as `set_fit_request` does.
-
-        Parameters
-        ----------
-        **wanted : bool, str or None
-            Arguments by name.
-
-        Returns
-        -------
-        self
-            The same object, so that calls can be chained.
-        """
-        return self._request("score", wanted)
 
     def _request(self, method: str, wanted: dict[str, Any]) -> Self:
         known = self._metadata_of(method)
@@ -231,22 +213,78 @@ def _both(theirs: type[Exception]) -> type[ModelError]:
     return NotFittedError
 
 
-def pickled(model: Any, fitted: bool) -> tuple[Any, ...]:
-    """Return the value of `__reduce__` for a model that saves several files: its parameters and their bytes."""
-    data: dict[str, bytes] = {}
-    if fitted:
-        with TemporaryDirectory() as folder:
-            model.save(Path(folder) / "model")
-            data = {path.name: path.read_bytes() for path in Path(folder).iterdir()}
-    return _unpickled, (type(model), model.get_params(), data)
+class SavedEstimator(Estimator):
+    """An estimator with files of its own; it is pickled and copied as their bytes."""
+
+    _kind: ClassVar[str]  # of its files
+    _called: ClassVar[str]  # in messages
+
+    def _stored(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+        """Return the head, which holds the settings, and the arrays for a file."""
+        raise NotImplementedError
+
+    def _restore(self, head: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]], path: str) -> None:
+        """Take over what was learned; raise one of `files.UNFIT` if the parts of the file do not fit together."""
+        raise NotImplementedError
+
+    def _check(self) -> None:
+        raise NotImplementedError
+
+    def _fitted(self) -> None:
+        """Raise `ModelError` if nothing has been learned yet."""
+        raise NotImplementedError
+
+    def save(self, path: str | Path) -> None:
+        """Write what was learned to a file, under another name first, then renamed.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file.
+        """
+        self._fitted()
+        files.save(path, self._kind, *self._stored())
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read what was saved.
+
+        Parameters
+        ----------
+        path : str or Path
+            A file that `save` wrote.
+
+        Returns
+        -------
+        self
+            Ready to use.
+
+        Raises
+        ------
+        ModelFileError
+            If the file cannot be read, is damaged, or holds something else.
+        """
+        return cls._loaded(files.open_file(path), str(path))
+
+    @classmethod
+    def _loaded(cls, stored: files.Stored, path: str) -> Self:
+        if stored.kind != cls._kind:
+            got, wanted = f"the kind {stored.kind!r}", f"what {cls.__name__}.save writes"
+            raise ModelFileError(f"the file has no {cls._called}", got=got, wanted=wanted, where=path)
+        try:
+            estimator = cls(**stored.head["settings"])
+            estimator._check()
+            estimator._restore(stored.head, stored.arrays, path)
+        except files.UNFIT as error:
+            raise files.unusable(error, path, cls._called, f"{cls.__name__}.save") from None
+        return estimator
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        data = files.to_bytes(self._kind, *self._stored()) if hasattr(self, "labels_") else None
+        return _unpickled, (type(self), self.get_params(), data)
 
 
-def _unpickled(kind: Any, params: dict[str, Any], data: dict[str, bytes]) -> Any:
-    if not data:
-        return kind(**params)
-    with TemporaryDirectory() as folder:
-        for name, content in data.items():
-            (Path(folder) / name).write_bytes(content)
-        model = kind.load(Path(folder) / "model")
-    model.__dict__.update(params)
-    return model
+def _unpickled(kind: type[SavedEstimator], params: dict[str, Any], data: bytes | None) -> SavedEstimator:
+    estimator = kind(**params) if data is None else kind._loaded(files.from_bytes(data), "a model in memory")
+    estimator.__dict__.update(params)
+    return estimator
