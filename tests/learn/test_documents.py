@@ -137,8 +137,8 @@ def test_the_weight_is_the_likeliest() -> None:
 def test_cases_of_rules_that_do_not_depend_on_the_model_are_exact(per: Any) -> None:
     X, y, groups, _ = documents(6)
     flat = [np.zeros((4, len(LABELS)))] * len(X)
-    settings: dict[str, Any] = {"scored_by": "auto", "cross_fit": None, "threads": 1, "seed": 0, "say": print}
-    judged = Judged.of(Scores(LABELS, flat, X), y, None, None, groups=groups, **settings)
+    settings: dict[str, Any] = {"scored_by": "auto", "cross_fit": None, "on_unknown": "raise", "threads": 1, "seed": 0}
+    judged = Judged.of(Scores(LABELS, flat, X), y, None, None, groups=groups, watch=print, **settings)
     rule = rules.in_document(rules.same_label_for_equal(rules.tokens("[A-Z].*")))
     counted = rules.in_document(rules.at_most(1, of="TOTAL"))
     if per is not None:

@@ -40,12 +40,12 @@ def fitted() -> FittedRules:
     return fit_rules(model(), *data("train"), threads=1)
 
 
-PRICING: dict[str, Any] = {"l1": 4.0, "significance": 0.1, "say": lambda text: None}
+PRICING: dict[str, Any] = {"l1": 4.0, "significance": 0.1}
 
 
 def judged(X: Any, y: Any, **options: Any) -> Judged:
-    settings = {"scored_by": "auto", "cross_fit": None, "groups": None, "threads": 1, "seed": 0}
-    return Judged.of(model(), X, y, None, **{**settings, **options}, say=lambda text: None)
+    settings: dict[str, Any] = {"scored_by": "auto", "cross_fit": None, "groups": None, "on_unknown": "raise"}
+    return Judged.of(model(), X, y, None, **{**settings, **options}, seed=0, threads=1, watch=None)
 
 
 def exact(result: list[Any]) -> float:

@@ -34,7 +34,7 @@ from bridle.learn.candidates import KINDS, Candidate, Limits
 from bridle.learn.competitors import scaled
 from bridle.learn.counted import Counted, Ints
 from bridle.learn.evidence import Given, Ids, Learned, agreement_over_document, counter, priced
-from bridle.learn.judged import STATES, Judged, Say
+from bridle.learn.judged import STATES, Judged
 from bridle.learn.pricing import Effect, effect_of
 from bridle.report.sequences import SequenceScores
 from bridle.report.significance import Comparison, Floats, benjamini_hochberg, log_binomial, log_tail
@@ -339,9 +339,9 @@ def fit_documents(
     scale: float,
     l1: float,
     significance: float,
-    say: Say,
 ) -> DocumentFit:
     """Price rules about documents. sentences: of each fold, rules about sentences that are priced without it."""
+    say = documents.judged.say
     say(f"pricing {len(rules)} rules about {len(documents):,} documents")
     cases, D, dropped = documents.cases(rules, scale), len(documents), Counter[str]()
     weights = [case.weight(l1) for case in cases]

@@ -17,11 +17,11 @@ from bridle.errors import ModelError
 from bridle.frames import LabelLists, Table
 from bridle.learn.documents import Documents, fit_documents
 from bridle.learn.evidence import Given, Learned, about_document, priced, rules_of
-from bridle.learn.judged import Judged, Say, ScoredBy, cuts_in_a_row
+from bridle.learn.judged import Judged, ScoredBy, cuts_in_a_row
 from bridle.learn.pricing import Effect, Prices, Pricing, best_multiple
 from bridle.learn.relational import RelationalRules
 from bridle.learn.scores import Scores
-from bridle.models.checks import check_callable, positive
+from bridle.models.checks import positive
 from bridle.models.folds import CrossFit
 from bridle.models.tagger import Tagger
 from bridle.report.sequences import SequenceScores
@@ -265,23 +265,9 @@ def fit_rules(
     positive("significance", significance)
     if significance > 1:
         raise ModelError("invalid value of `significance`", got=significance, wanted="a number above 0, at most 1")
-    check_callable("watch", watch, "a function of a sentence")
-    say = watch or (lambda text: None)
-    judged = Judged.of(
-        model,
-        X,
-        y,
-        given,
-        scored_by=scored_by,
-        cross_fit=cross_fit,
-        groups=groups,
-        on_unknown=on_unknown,
-        threads=threads,
-        seed=seed,
-        say=say,
-    )
+    judged = Judged.of(model, X, y, given, scored_by, cross_fit, groups, on_unknown, seed, threads, watch)
     if rules is None or isinstance(rules, RelationalRules):
-        say("looking for rules")
+        judged.say("looking for rules")
         scheme = judged.labels.scheme
         miner = rules or RelationalRules(select="all", scheme=scheme, seed=seed)
         mined = _mine(miner, judged)
@@ -289,12 +275,12 @@ def fit_rules(
         mined = _with_evidence(as_rules(rules), judged)
     across = [item for item in mined if judged.documents is not None and about_document(item.rule)]
     candidates = [item for item in mined if item not in across]
-    say(f"pricing {len(candidates)} rules on {len(judged):,} sequences")
+    judged.say(f"pricing {len(candidates)} rules on {len(judged):,} sequences")
     plain = judged.judge(judged.plain)
     terms = L1 if l1 == "auto" else (float(l1),)
-    first = _Fit.of(Pricing(judged, rules_of(candidates), l1=terms[0], significance=significance, say=say), plain, say)
-    others = [_Fit.of(first.pricing.at(term), plain, say) for term in terms[1:]]
-    best, effects = next((fit for fit in others if fit.beats(first)), first).harmless(plain, say)
+    first = _Fit.of(Pricing(judged, rules_of(candidates), l1=terms[0], significance=significance), plain)
+    others = [_Fit.of(first.pricing.at(term), plain) for term in terms[1:]]
+    best, effects = next((fit for fit in others if fit.beats(first)), first).harmless(plain)
     gains, held_out, dropped = compare_scores(plain, best.held_out), best.held_out, best.pricing.dropped
     kept = []
     for r in best.prices.kept:
@@ -314,7 +300,6 @@ def fit_rules(
             scale=best.prices.scale,
             l1=best.pricing.l1,
             significance=significance,
-            say=say,
         )
         kept += [PricedRule(replace(across[r], rule=rule), effect) for r, (rule, effect) in fit.kept.items()]
         held_out = fit.held_out if fit.kept else held_out
@@ -354,7 +339,7 @@ class _Fit:
     multiples: dict[float, float]  # quality
 
     @classmethod
-    def of(cls, pricing: Pricing, plain: SequenceScores, say: Say) -> _Fit:
+    def of(cls, pricing: Pricing, plain: SequenceScores) -> _Fit:
         prices = pricing.learn()
         tested = pricing.significant(prices)
         pricing.dropped["add nothing to the model"] = len(pricing.rules) - len(prices.kept)
@@ -364,7 +349,7 @@ class _Fit:
         folds, held_out = pricing.fold_prices(tested), dict[float, SequenceScores]()
 
         def quality(multiple: float) -> Floats:
-            say(f"{multiple:g} times all prices, on held-out sequences")
+            pricing.judged.say(f"{multiple:g} times all prices, on held-out sequences")
             held_out[multiple] = pricing.held_out([replace(prices, multiple=multiple) for prices in folds])
             return held_out[multiple].quality
 
@@ -372,9 +357,9 @@ class _Fit:
         folds = [replace(prices, multiple=best) for prices in folds]
         return cls(pricing, replace(tested, multiple=best), folds, held_out[best], tried)
 
-    def harmless(self, plain: SequenceScores, say: Say) -> tuple[_Fit, dict[int, Effect]]:
+    def harmless(self, plain: SequenceScores) -> tuple[_Fit, dict[int, Effect]]:
         """Remove rules that make more sequences worse than better; return the effects of the others, too."""
-        say(f"testing {len(self.prices.kept)} rules by decoding")
+        self.pricing.judged.say(f"testing {len(self.prices.kept)} rules by decoding")
         last, effects = self.pricing.harmless(self.prices)
         if not last.kept:
             return replace(self, prices=last, held_out=plain), effects

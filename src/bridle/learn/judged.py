@@ -22,6 +22,7 @@ from bridle.learn.scores import Ints, Scores, keys_of, texts_of
 from bridle.learn.trials import plain_ids, positions_of, token_places, with_positions
 from bridle.models.checks import (
     all_known,
+    check_callable,
     check_seed,
     count_of_threads,
     given_for,
@@ -170,6 +171,7 @@ class Judged:
     threads: int = 0
     names: Sequence[Hashable] | None = None  # the group of each sequence, also of those that a sample leaves out
     documents: Offsets | None = None  # (D + 1,)  where groups begin, if they are documents
+    say: Say = lambda text: None  # tells about each step
 
     @classmethod
     def of(
@@ -178,16 +180,17 @@ class Judged:
         X: Any,
         y: Any,
         given: Sequence[Given] | Table | None,
-        *,
         scored_by: ScoredBy,
         cross_fit: CrossFit | None,
         groups: Sequence[Hashable] | Table | None,
-        on_unknown: Literal["raise", "skip"] = "raise",
-        threads: int,
+        on_unknown: Literal["raise", "skip"],
         seed: int,
-        say: Say,
+        threads: int,
+        watch: Say | None,
     ) -> Judged:
         """Score sequences if `model` is a model; pair scores with gold labels. With `Scores`, X is y."""
+        check_callable("watch", watch, "a function of a sentence")
+        say = watch or (lambda text: None)
         check_seed(seed)
         count_of_threads(threads)
         one_of("on_unknown", on_unknown, ("raise", "skip"))
@@ -247,7 +250,7 @@ class Judged:
             fold = deal(scored, FOLDS, seed).of
         else:
             fold = deal(keys, FOLDS, seed).of
-        judged = cls(scores, gold, offsets, fold, texts, y, (), threads, names, cuts_in_a_row(scored))
+        judged = cls(scores, gold, offsets, fold, texts, y, (), threads, names, cuts_in_a_row(scored), say)
         return judged if scores.exact else replace(judged, notes=tuple(judged._doubts(keys)))
 
     def __len__(self) -> int:

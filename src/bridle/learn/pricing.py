@@ -28,7 +28,7 @@ from bridle.errors import ModelError
 from bridle.labels import Bools
 from bridle.learn.competitors import Competitors
 from bridle.learn.evidence import Ids, priced
-from bridle.learn.judged import Judged, Say
+from bridle.learn.judged import Judged
 from bridle.report.sequences import SequenceScores
 from bridle.report.significance import Comparison, Floats, benjamini_hochberg, log_binomial, log_tail
 from bridle.rules.base import Rule, Soft
@@ -253,8 +253,8 @@ class Pricing:
     may change the best labels of three of them. Tested by labels alone, hardly any rule passed.
     """
 
-    def __init__(self, judged: Judged, rules: Sequence[Rule], *, l1: float, significance: float, say: Say) -> None:
-        self.judged, self.rules, self.l1, self._significance, self._say = judged, list(rules), l1, significance, say
+    def __init__(self, judged: Judged, rules: Sequence[Rule], *, l1: float, significance: float) -> None:
+        self.judged, self.rules, self.l1, self._significance = judged, list(rules), l1, significance
         self.dropped: Counter[str] = Counter()
         self._placed, self.given = judged.with_positions(self.rules)
         self.competitors = Competitors(
@@ -303,7 +303,7 @@ class Pricing:
         prices = None
         for k in range(_ROUNDS):
             prices = fit_prices(self.competitors, l1=self.l1, start=prices, rules=self._able)
-            self._say(f"round {k + 1}: {len(prices.kept)} of {len(self.rules)} rules have a price")
+            self.judged.say(f"round {k + 1}: {len(prices.kept)} of {len(self.rules)} rules have a price")
             best = self.judged.split(self.decode(prices))
             if self.competitors.add(enumerate(best)) <= _FEW * len(best):
                 break
@@ -332,7 +332,7 @@ class Pricing:
         Returns the prices and the effects of the rules that are left.
         """
         while True:
-            self._say(f"decoding without each of {len(prices.kept)} rules")
+            self.judged.say(f"decoding without each of {len(prices.kept)} rules")
             effects = self.effects(prices, use)
             bad = {r: log_binomial(e.worse, e.better + e.worse, 0.5) for r, e in effects.items() if e.worse > e.better}
             worst = min(bad, key=lambda r: bad[r]) if bad else None
@@ -345,7 +345,7 @@ class Pricing:
         """Price and test all rules again, for each fold on the other ones. prices: where to begin."""
         prices_of_folds = []
         for fold, use in self._folds():
-            self._say(f"pricing and testing again without fold {fold + 1} of {self.judged.n_folds}")
+            self.judged.say(f"pricing and testing again without fold {fold + 1} of {self.judged.n_folds}")
             start = fit_prices(self.competitors, l1=self._l1_for(use), start=prices, use=use, rules=self._able)
             prices_of_folds.append(self.significant(start, use))
         return prices_of_folds

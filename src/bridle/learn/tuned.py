@@ -19,10 +19,10 @@ from bridle.frames import LabelLists, Table
 from bridle.labels import Bools
 from bridle.learn.documents import Cases, Documents
 from bridle.learn.evidence import Given, Ids, about_document, priced
-from bridle.learn.judged import Judged, Say, ScoredBy
+from bridle.learn.judged import Judged, ScoredBy
 from bridle.learn.pricing import Effect, Pricing, best_multiple, effect_of, fit_prices
 from bridle.learn.scores import Scores
-from bridle.models.checks import check_callable, positive
+from bridle.models.checks import positive
 from bridle.models.folds import CrossFit
 from bridle.models.tagger import Tagger
 from bridle.report.plots import draw_bars
@@ -272,32 +272,18 @@ def tune_rules(
     if not written:
         raise RuleError("there are no rules", got=shown(rules), wanted="a list of rules")
     positive("l1", l1)
-    check_callable("watch", watch, "a function of a sentence")
-    say = watch or (lambda text: None)
-    judged = Judged.of(
-        model,
-        X,
-        y,
-        given,
-        scored_by=scored_by,
-        cross_fit=cross_fit,
-        groups=groups,
-        on_unknown=on_unknown,
-        threads=threads,
-        seed=seed,
-        say=say,
-    )
-    say(f"pricing {len(written)} rules on {len(judged):,} sequences")
-    tuner = _Tuner(judged, written, l1, say)
+    judged = Judged.of(model, X, y, given, scored_by, cross_fit, groups, on_unknown, seed, threads, watch)
+    judged.say(f"pricing {len(written)} rules on {len(judged):,} sequences")
+    tuner = _Tuner(judged, written, l1)
     chosen = tuner.choose(None)
     folds = [(tuner.fold == fold, tuner.choose(tuner.fold != fold)) for fold in np.unique(tuner.fold)]
 
     def held_out(multiple: float) -> SequenceScores:
-        say(f"{multiple:g} times all prices, on held-out sequences")
+        judged.say(f"{multiple:g} times all prices, on held-out sequences")
         return tuner.held_out([(held, choice.times(multiple)) for held, choice in folds])
 
     multiple, _ = best_multiple(lambda multiple: tuner.quality(held_out(multiple)))
-    say("comparing with no rules and with the rules as written")
+    judged.say("comparing with no rules and with the rules as written")
     ways: dict[Ways, SequenceScores] = {
         "none": judged.judge(judged.plain),
         "written": judged.judge(tuner.decode(written)),
@@ -360,11 +346,11 @@ class _Chosen:
 class _Tuner:
     """Written rules on scored sequences."""
 
-    def __init__(self, judged: Judged, rules: Sequence[Rule], l1: float, say: Say) -> None:
-        self._judged, self._rules, self._l1, self._say = judged, list(rules), l1, say
+    def __init__(self, judged: Judged, rules: Sequence[Rule], l1: float) -> None:
+        self._judged, self._rules, self._l1 = judged, list(rules), l1
         across = [judged.documents is not None and about_document(rule) for rule in rules]
         self._alone = np.flatnonzero(np.logical_not(across)).tolist()  # rules about sequences
-        self.pricing = Pricing(judged, [rules[r] for r in self._alone], l1=l1, significance=1.0, say=say)
+        self.pricing = Pricing(judged, [rules[r] for r in self._alone], l1=l1, significance=1.0)
         self._prices = self.pricing.learn()
         self._documents = Documents(judged, rules) if any(across) else None
         self._cases: dict[int, Cases] = {}  # of rules about documents
@@ -417,7 +403,7 @@ class _Tuner:
         chosen = _Chosen(variants, ["soft" if starts else "hard" for starts in soft])
         best = self._quality(chosen.rules(), use)
         for r, mine in enumerate(variants):
-            self._say(f"rule {r + 1} of {len(variants)}: hard, soft or off")
+            self._judged.say(f"rule {r + 1} of {len(variants)}: hard, soft or off")
             for choice in mine:
                 if mine[choice] is not chosen.rule(r):
                     tried = chosen.with_choice(r, choice)
