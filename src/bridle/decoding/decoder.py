@@ -254,22 +254,17 @@ class Decoder(Summing, DecodesDocuments):
             decodings, _ = self.decode_parts(lambda _low, _high, _stop: ([lattice], values, None, {}), 1, 1)
             raise_first(decodings, infeasible=self.on_infeasible != "skip")
             return decodings[0]
-        n_counters = len(self.resolved_engine.counters)
+        return self._decode_by(self.kernel, lattice, given)
+
+    def _decode_by(
+        self, kernel: Kernel, lattice: Lattice, given: Given | None, seconds: float | None = None
+    ) -> Decoding:
+        """Decode a sequence by a kernel, within so many seconds; None: within the time limit."""
         try:
-            ids, result = run_kernel(self.kernel, lattice, given, n_counters)
+            ids, result = run_kernel(kernel, lattice, given, len(self.resolved_engine.counters), seconds)
         except BridleError as error:
             error.sequence = None
             raise
-        score, bound, status, counts, counters, seconds = result
-        if status > LIMIT:
-            return without_answer(self, lattice, given, status, bound, seconds, counters)
-        return decoding_of(self, ids, score, bound, status, counts, self.resolved_engine.stats(counters))
-
-    def _decode_within(self, seconds: float | None, lattice: Lattice, given: Given) -> Decoding:
-        """Decode a sequence within so many seconds; None: within the time limit."""
-        if self.kernel is None or seconds is None:
-            return self.decode(lattice, given)
-        ids, result = run_kernel(self.kernel, lattice, given, len(self.resolved_engine.counters), seconds)
         score, bound, status, counts, counters, spent = result
         if status > LIMIT:
             return without_answer(self, lattice, given, status, bound, spent, counters)

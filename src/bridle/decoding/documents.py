@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from bridle import _native
 from bridle.decoding.problem import INFEASIBLE, LIMIT, NOTHING_FOUND, OPTIMAL, Problem, check_given, check_lattices
-from bridle.decoding.result import Status, Unanswered, status_of
+from bridle.decoding.result import Answer, Status, Unanswered, status_of
 from bridle.decoding.threads import over_parts, thread_count
 from bridle.engines import Search
 from bridle.errors import GivenError, Infeasible, LimitReached, RuleError
@@ -48,7 +48,7 @@ Sentences = Batch | Sequence[Lattice]
 
 
 @dataclass(frozen=True, eq=False)
-class DocumentDecoding:
+class DocumentDecoding(Answer):
     """The best labelling of a document, with its proof. `Decoder.decode_document` creates it.
 
     Attributes
@@ -108,16 +108,6 @@ class DocumentDecoding:
         """The labelling of each sentence, by names."""
         names = self.label_set.names
         return [[names[y] for y in ids.tolist()] for ids in self.ids]
-
-    @property
-    def relaxed(self) -> bool:
-        """True if no labelling obeys all hard rules, and this one violates the fewest."""
-        return self.status == "relaxed"
-
-    @property
-    def clash(self) -> tuple[Rule, ...]:
-        """Hard rules that cannot hold together, if that is why there is no answer."""
-        return self.unanswered.clash if self.unanswered is not None else ()
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -288,7 +278,11 @@ def rules_joined(
     """Decode sentences low .. high-1 as one sequence; seconds: what is left of the time limit."""
     sentences, labels = [lattices[b] for b in range(low, high)], rules.decoder.labels
     joined = JoinedSentences.of([len(x) for x in sentences], givens[low:high])
-    decoding = rules.joined._decode_within(seconds, join_lattices(sentences, joined), joined.given)
+    whole, kernel = join_lattices(sentences, joined), rules.joined.kernel
+    if kernel is None:
+        decoding = rules.joined.decode(whole, joined.given)
+    else:
+        decoding = rules.joined._decode_by(kernel, whole, joined.given, seconds)
     ids = [decoding.ids[start : start + len(x)] for start, x in zip(joined.starts, sentences, strict=True)]
     if decoding.unanswered is not None:
         ids = [y[:0] for y in ids]

@@ -52,8 +52,25 @@ STATUSES = np.array([_NAMES.get(code, "") for code in range(FAILED + 1)])
 PATIENCE = 5.0  # seconds that the search for a minimal clash may take if the decoder has no time limit
 
 
+class Answer:
+    """What the decodings of sequences, documents and word lattices have in common."""
+
+    status: Status
+    unanswered: Any  # None if there is an answer
+
+    @property
+    def relaxed(self) -> bool:
+        """True if no labelling obeys all hard rules, and this one violates the fewest."""
+        return self.status == "relaxed"
+
+    @property
+    def clash(self) -> tuple[Rule, ...]:
+        """Hard rules that cannot hold together, if that is why there is no answer."""
+        return self.unanswered.clash if self.unanswered is not None else ()
+
+
 @dataclass(frozen=True, eq=False)
-class Decoding:
+class Decoding(Answer):
     """The best labelling of one sequence under the rules, with its proof. Decoders create it.
 
     Attributes
@@ -123,16 +140,6 @@ class Decoding:
         """The labelling, by names."""
         names = self.label_set.names
         return [names[y] for y in self.ids.tolist()]
-
-    @property
-    def relaxed(self) -> bool:
-        """True if no labelling obeys all hard rules, and this one violates the fewest."""
-        return self.status == "relaxed"
-
-    @property
-    def clash(self) -> tuple[Rule, ...]:
-        """Hard rules that cannot hold together, if that is why there is no answer."""
-        return self.unanswered.clash if self.unanswered is not None else ()
 
     def __len__(self) -> int:
         return len(self.ids)

@@ -58,68 +58,19 @@ class Engine:
         _ENGINES[cls.name] = cls
 
     def accept(self, rules: CompiledRules) -> None:
-        """Raise an error for rules that this engine does not support.
-
-        Parameters
-        ----------
-        rules : CompiledRules
-            The rules of a decoder; ``rules.rules`` are those that its user wrote.
-
-        Raises
-        ------
-        EngineError
-            If it does not support one of them.
-
-        Examples
-        --------
-        >>> import bridle
-        >>> try:
-        ...     bridle.Decoder(["A", "B"], ["at most 1 token of A"], engine="viterbi")
-        ... except bridle.EngineError as error:
-        ...     print(error.what)
-        engine 'viterbi' takes only rules that are masks on labels and transitions
-        """
+        """Raise `EngineError` if this engine does not support one of these rules; ``rules.rules`` are as written."""
 
     def solve(self, problem: Problem, limits: Limits, answers: Answers) -> None:
-        """Decode all sequences of a problem.
+        """Decode all sequences of a problem: lattices, rules, and the values that came with the sequences.
 
-        Parameters
-        ----------
-        problem : Problem
-            Lattices, rules, and the values that came with the sequences.
-        limits : Limits
-            How much work may be spent on each sequence.
-        answers : Answers
-            The results, to be filled in: ids, score, bound, status and violations of each sequence, and its counters
-            or stats; and the seconds that it took, if there is a time limit: what is left of it is for relaxing.
-
-        Raises
-        ------
-        EngineError
-            If the engine cannot finish, for example because a product of automata is too large. That no labelling
-            obeys the rules, or that a limit was reached first, is a status.
+        To be filled in are the ids, score, bound, status and violations of each sequence, its counters or stats, and
+        the seconds that it took, if there is a time limit: what is left of it is for relaxing. That no labelling obeys
+        the rules, or that a limit was reached first, is a status; `EngineError` is for an engine that cannot finish.
         """
         raise NotImplementedError
 
     def stats(self, counters: list[int]) -> dict[str, Any]:
-        """Name the counters of a sequence.
-
-        Parameters
-        ----------
-        counters : list of int
-            One number for each of the class's `counters`.
-
-        Returns
-        -------
-        dict
-            The entries of `Decoding.stats`.
-
-        Examples
-        --------
-        >>> from bridle.engines import Product
-        >>> Product().stats([12, 40])
-        {'states': 12, 'arcs': 40}
-        """
+        """Return the counters of a sequence by their names: the entries of `Decoding.stats`."""
         return dict(zip(self.counters, counters, strict=True))
 
     def too_large(self, n_rules: int, sequence: int | None) -> EngineError:
@@ -162,39 +113,12 @@ class NativeEngine(Engine):
 
 
 def engine_names() -> list[str]:
-    """Return the names of all engines.
-
-    Returns
-    -------
-    list of str
-        Sorted; "auto", which chooses one of them, is not among them.
-
-    Examples
-    --------
-    >>> from bridle.engines import engine_names
-    >>> {"beam", "search", "viterbi"} <= set(engine_names())
-    True
-    """
+    """Return the names of all engines, sorted; "auto", which chooses one of them, is not among them."""
     return sorted(_ENGINES)
 
 
 def solve_one(engine: Engine, problem: Problem, limits: Limits = Limits()) -> Answers:  # noqa: B008  (it is frozen)
-    """Let an engine decode a problem in this thread.
-
-    Parameters
-    ----------
-    engine : Engine
-        The engine.
-    problem : Problem
-        What to decode.
-    limits : Limits
-        How much work may be spent on each sequence; no limits by default.
-
-    Returns
-    -------
-    Answers
-        What the engine found, for all sequences.
-    """
+    """Let an engine decode a problem in this thread; by default, without limits."""
     answers = Answers.blank(problem.offsets, len(problem.rules), len(engine.counters))
     engine.solve(problem, limits, answers)
     return answers

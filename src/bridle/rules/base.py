@@ -303,7 +303,26 @@ class Rule:
 
 
 @dataclass(frozen=True)
-class Soft(Rule):
+class Wrapper(Rule):
+    """A rule with the violations, labels and places of another one."""
+
+    rule: Rule
+
+    def count_violations(self, context: RuleContext) -> int:
+        return self.rule.count_violations(context)
+
+    def automata(self, sets: tuple[Sets, ...], labels: Labels) -> list[LazyAutomaton]:
+        return self.rule.automata(sets, labels)
+
+    def names(self) -> tuple[Names, ...]:
+        return self.rule.names()
+
+    def places(self) -> tuple[Place, ...]:
+        return self.rule.places()
+
+
+@dataclass(frozen=True)
+class Soft(Wrapper):
     """A rule that can be broken for a penalty; `Rule.soft` creates one.
 
     Parameters
@@ -321,7 +340,6 @@ class Soft(Rule):
         If `rule` is already soft, or `penalty` is negative or not finite.
     """
 
-    rule: Rule
     penalty: float
     per: Literal["sequence", "violation"] = "sequence"
 
@@ -342,18 +360,6 @@ class Soft(Rule):
                 cause="Penalties are subtracted from the score; a rule that must never be broken is a hard rule.",
             )
         object.__setattr__(self, "penalty", price)
-
-    def count_violations(self, context: RuleContext) -> int:
-        return self.rule.count_violations(context)
-
-    def automata(self, sets: tuple[Sets, ...], labels: Labels) -> list[LazyAutomaton]:
-        return self.rule.automata(sets, labels)
-
-    def names(self) -> tuple[Names, ...]:
-        return self.rule.names()
-
-    def places(self) -> tuple[Place, ...]:
-        return self.rule.places()
 
     def cost(self, violations: int) -> float:
         """Compute the penalty for a number of violations.

@@ -22,12 +22,12 @@ from bridle.automata import LazyAutomaton, joint_classes
 from bridle.automata.counting import CountingAutomaton
 from bridle.errors import RuleError
 from bridle.labels import Labels
-from bridle.rules.base import Mask, Rule, Sets, Soft
+from bridle.rules.base import Mask, Rule, Sets, Soft, Wrapper
 from bridle.rules.boolean import Formula
 from bridle.rules.counts import AtLeast, AtMost, Exactly, NoDuplicates
 from bridle.rules.equal import SameLabelForEqual
 from bridle.rules.order import Before, FirstBefore, FollowedBy, IfPresent, Present
-from bridle.rules.references import Names, Place, RuleContext
+from bridle.rules.references import Place, RuleContext
 
 SENTENCES = "_sentences"  # the key of what comes with the sentences of a joined sequence: (start, length, given) each
 BREAK = "\n"  # the label of a break
@@ -35,37 +35,18 @@ _ACROSS = (AtLeast, AtMost, Before, Exactly, FirstBefore, FollowedBy, IfPresent,
 
 
 @dataclass(frozen=True)
-class InDocument(Rule):
+class InDocument(Wrapper):
     """A rule about all sentences of a document; a sequence that is decoded alone is a document of one sentence."""
-
-    rule: Rule
 
     of_document = True
 
-    def count_violations(self, context: RuleContext) -> int:
-        return self.rule.count_violations(context)
-
-    def automata(self, sets: tuple[Sets, ...], labels: Labels) -> list[LazyAutomaton]:
-        return self.rule.automata(sets, labels)
-
     def tables(self, sets: tuple[Sets, ...], labels: Labels, marks: tuple[int, ...]) -> list[CountingAutomaton]:
-        """Return those of the rule."""
         return self.rule.tables(sets, labels, marks)
 
     def mask(self, sets: tuple[Sets, ...], labels: Labels) -> Mask | None:
-        """Return that of the rule."""
         return self.rule.mask(sets, labels)
 
-    def names(self) -> tuple[Names, ...]:
-        """Return those of the rule."""
-        return self.rule.names()
-
-    def places(self) -> tuple[Place, ...]:
-        """Return those of the rule."""
-        return self.rule.places()
-
     def conjuncts(self) -> tuple[Rule, ...]:
-        """Return those of the rule."""
         return self.rule.conjuncts()
 
 
@@ -89,13 +70,12 @@ class _JoinedPlace(Place):
 
 
 @dataclass(frozen=True)
-class InSentence(Rule):
+class InSentence(Wrapper):
     """A rule about each sentence of a joined sequence.
 
     once: at most one violation per sentence, for penalties that are charged once.
     """
 
-    rule: Rule
     once: bool
 
     def __str__(self) -> str:
@@ -109,12 +89,7 @@ class InSentence(Rule):
             )
         return sum(min(count, 1) if self.once else count for count in counts)
 
-    def names(self) -> tuple[Names, ...]:
-        """Return those of the rule."""
-        return self.rule.names()
-
     def places(self) -> tuple[Place, ...]:
-        """Return those of the rule, in every sentence."""
         return tuple(_JoinedPlace((), place.tied, place) for place in self.rule.places())
 
     def automata(self, sets: tuple[Sets, ...], labels: Labels) -> list[LazyAutomaton]:
@@ -185,14 +160,6 @@ class JoinedAgreement(SameLabelForEqual):
             groups[start : start + size] = np.where(numbers < 0, -1, numbers + before)
             before += int(numbers.max(initial=-1)) + 1
         return groups
-
-    def count_violations(self, context: RuleContext) -> int:
-        kinds, last, violations = context.labels.kinds, dict[int, int](), 0
-        for g, y in zip(self.groups(context.given, len(context.ids)).tolist(), context.ids, strict=True):
-            if g >= 0:
-                violations += last.setdefault(g, kinds[y]) != kinds[y]
-                last[g] = kinds[y]
-        return violations
 
 
 def groups_of_document(

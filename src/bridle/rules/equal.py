@@ -112,8 +112,8 @@ class SameLabelForEqual(Rule):
 
     def count_violations(self, context: RuleContext) -> int:
         kinds, last, violations = context.labels.kinds, dict[int, int](), 0
-        groups = _Groups.of(context.given, len(context.ids), self.equal)
-        for g, y in zip(groups.numbers.tolist(), context.ids, strict=True):
+        groups = self.groups(context.given, len(context.ids))
+        for g, y in zip(groups.tolist(), context.ids, strict=True):
             if g >= 0:
                 violations += last.setdefault(g, kinds[y]) != kinds[y]
                 last[g] = kinds[y]
