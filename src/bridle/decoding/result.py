@@ -53,7 +53,7 @@ PATIENCE = 5.0  # seconds that the search for a minimal clash may take if the de
 
 
 class Answer:
-    """What the decodings of sequences, documents and word lattices have in common."""
+    """The part that decodings of sequences and of documents share."""
 
     status: Status
     unanswered: Any  # None if there is an answer
