@@ -267,7 +267,9 @@ def documented() -> dict[str, Callable[..., object]]:
 
 def attributes(kind: type) -> set[str]:
     """Return the readable attributes of an object: public fields, properties, and what its methods set."""
-    result = {name for name, part in vars(kind).items() if isinstance(part, (property, cached_property))}
+    bases = [base for base in inspect.getmro(kind) if base.__module__.startswith("bridle.")]
+    parts = [pair for base in bases for pair in vars(base).items()]
+    result = {name for name, part in parts if isinstance(part, (property, cached_property))}
     result |= {field.name for field in fields(kind)} if is_dataclass(kind) else set()
     tree = ast.parse(textwrap.dedent(inspect.getsource(kind)))
     result |= {x.attr for x in ast.walk(tree) if isinstance(x, ast.Attribute) and isinstance(x.ctx, ast.Store)}
