@@ -302,9 +302,8 @@ class Rule:
         )
 
 
-@dataclass(frozen=True)
 class Wrapper(Rule):
-    """A rule with the violations, labels and places of another one."""
+    """A rule with the violations, labels and places of another one, which is its first field."""
 
     rule: Rule
 
@@ -340,6 +339,7 @@ class Soft(Wrapper):
         If `rule` is already soft, or `penalty` is negative or not finite.
     """
 
+    rule: Rule
     penalty: float
     per: Literal["sequence", "violation"] = "sequence"
 

@@ -38,6 +38,7 @@ _ACROSS = (AtLeast, AtMost, Before, Exactly, FirstBefore, FollowedBy, IfPresent,
 class InDocument(Wrapper):
     """A rule about all sentences of a document; a sequence that is decoded alone is a document of one sentence."""
 
+    rule: Rule
     of_document = True
 
     def tables(self, sets: tuple[Sets, ...], labels: Labels, marks: tuple[int, ...]) -> list[CountingAutomaton]:
@@ -76,6 +77,7 @@ class InSentence(Wrapper):
     once: at most one violation per sentence, for penalties that are charged once.
     """
 
+    rule: Rule
     once: bool
 
     def __str__(self) -> str:
