@@ -257,3 +257,26 @@ def test_one_function_says_which_columns_a_model_reads() -> None:
     with pytest.raises(FeatureError, match="no column 'pos'"):  # tokens are no parts of speech
         bridle.arrow.Tag(model).check(pa.schema({"tokens": pa.list_(pa.string())}))
     bridle.arrow.Tag(both).check(pa.schema({"tokens": pa.list_(pa.string()), "pos": pa.list_(pa.string())}))
+
+
+def test_probabilities_of_other_labellings() -> None:
+    """Those under rules get the probabilities that the model alone gives them, whatever is wrong with other rows."""
+    tagger = model()
+    rows: list[dict[str, Any]] = [
+        {"word": ["the", "dog", "sees"], "pos": ["D", "N", "V"], "given": {"verb": [0]}, "bad": ""},
+        {"word": ["dog", "sees"], "pos": ["N", "V"], "given": {"verb": "one"}, "bad": "given"},
+        {"word": ["dog"], "pos": ["N"], "given": {"verb": [0]}, "bad": ""},
+        {"word": ["dog"], "pos": ["N"], "given": {"verb": [0]}, "bad": "read"},
+    ]
+    block = text_block(rows)
+    ruled = tag(block, tagger, tagger.decoder(["fix B-VP at given verb"]))
+    plain = tag(block, tagger, tagger.decoder(), want=["probabilities", "segment_probabilities"], of=ruled.decodings)
+    assert plain.probabilities is not None and plain.segment_probabilities is not None
+    assert sorted(plain.decodings.errors) == [3] and plain.segment_probabilities[1] is plain.segment_probabilities[3]
+    for b in (0, 2):
+        labels, low = ruled.labels[b], plain.decodings.offsets[b]
+        assert labels is not None and labels != plain.labels[b]
+        table = tagger.decoder().marginals(tagger.lattice({"word": rows[b]["word"], "pos": rows[b]["pos"]}))
+        its = [table[t, y] for t, y in enumerate(tagger.labels_.ids(labels))]
+        assert plain.probabilities[low : low + len(labels)] == pytest.approx(its)
+        assert len(plain.segment_probabilities[b] or ()) == len(tagger.labels_.segments(labels))

@@ -25,14 +25,13 @@ import numpy.typing as npt
 
 from bridle.atomic import append, replacing
 from bridle.deadline import check_stopped
-from bridle.decoding.marginals import segment_probabilities
 from bridle.errors import FileError, shown
-from bridle.labels import Segment
 from bridle.serve.errors import HttpError
 from bridle.serve.schemas import PredictAnswer, Prediction, PredictRequest, Span
 from bridle.serve.service import NO_RULES, Service
 from bridle.serve.tagging import request_error, to_spans
 from bridle.tagging import Block, tag
+from bridle.tagging.figures import Want, probabilities_of
 
 _COMMENT = re.compile(r"<!--(?:.*?-->|.*)", re.DOTALL)  # an unclosed comment extends to the end
 _TAG = re.compile(r"<(Labels|Label|Text)\b([^<>]*+)>")
@@ -103,27 +102,24 @@ def predict(service: Service, request: PredictRequest) -> PredictAnswer:
     if (error := request_error(ruled, 0, len(block))) is not None:
         raise error
     without_rules = service.decoder(service.book.sets[NO_RULES])
-    plain = tag(block, service.tagger, without_rules, want=["segment_probabilities"])
+    want: list[Want] = ["probabilities", "segment_probabilities"]  # by the model alone, of the labels under the rules
+    plain = tag(block, service.tagger, without_rules, want=want, of=ruled.decodings)
     assert ruled.segment_probabilities is not None and plain.segment_probabilities is not None
     predictions, version = [], model_version(service)
-    for b, (labels, (tokens, offsets)) in enumerate(zip(ruled.decodings.labels, pairs, strict=True)):
+    for b, (labels, (_, offsets)) in enumerate(zip(ruled.decodings.labels, pairs, strict=True)):
         check_stopped()
         spans = to_spans(labels, service.span_labels, offsets, texts[b])
-        own, both = plain.segment_probabilities[b] or (), ruled.segment_probabilities[b] or ()
         changed = np.not_equal(labels, plain.decodings.labels[b] if labels else labels)
-        doubts: list[float] = []
-        if changed.any():  # the model's own probability of labels that are not its best ones
-            lattice = service.tagger.lattice(tokens)
-            segments = [Segment(span.start_token, span.end_token, span.label) for span in spans]
-            own = segment_probabilities(without_rules, lattice, labels, segments)
-            chances = without_rules.marginals(lattice)[np.arange(len(labels)), service.labels.ids(labels)]
-            doubts = chances[changed].round(6).tolist()
         regions = [
-            _region(f"span{k}", span, tags, p, p_ruled, changed)
-            for k, (span, p, p_ruled) in enumerate(zip_longest(spans, own, both))
+            _region(f"span{k}", span, tags, own, both, changed)
+            for k, (span, own, both) in enumerate(
+                zip_longest(spans, plain.segment_probabilities[b] or (), ruled.segment_probabilities[b] or ())
+            )
             if not tags.labels or span.label in tags.labels
         ]
-        doubts += [region["score"] for region in regions if "score" in region]
+        doubts = [region["score"] for region in regions if "score" in region]
+        if changed.any():
+            doubts += np.array(probabilities_of(plain, b) or [])[changed].round(6).tolist()
         lowest = min(doubts, default=None)
         ruled_chances = [region["meta"]["probability_with_rules"] for region in regions if "meta" in region]
         predictions.append(

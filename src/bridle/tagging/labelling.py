@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bridle import _native
-from bridle.arrays import is_integer
+from bridle.arrays import is_integer, ranges
 from bridle.decoding.decoder import Decoder, Given, Scored, decodings_of
 from bridle.decoding.marginals import probabilities
 from bridle.decoding.problem import LIMIT, NOTHING_FOUND, Answers, Problem, bad_option, offsets_of, other_labels
@@ -160,6 +160,7 @@ def tag(
     *,
     want: Collection[Want] = (),
     k: int = 1,
+    of: Decodings | None = None,
     stop: _native.Stop | None = None,
     threads: int = 1,
 ) -> Outcomes:
@@ -178,6 +179,9 @@ def tag(
         label of each token; "segment_probabilities", of each segment.
     k : int, default 1
         Number of labellings for "k_best".
+    of : Decodings, optional
+        Labellings of the same sequences, such as those under other rules, whose probabilities are wanted instead of
+        those of the best labellings.
     stop : Stop, optional
         Set it in another thread to end the work, which raises `KeyboardInterrupt` here.
     threads : int, default 1
@@ -201,7 +205,7 @@ def tag(
         raise bad_option("want", want, f"a list of {', '.join(map(repr, sorted(_WANT)))}")
     if not is_integer(k, 1):
         raise bad_option("k", k, "an integer >= 1")
-    extras = _Extras(decoder, frozenset(want), k) if want else None
+    extras = _Extras(decoder, frozenset(want), k, of) if want else None
     scores = _scores_of(block, model, decoder)
     decodings, parts = decoder.decode_parts(scores, block.count, threads, stop=stop, more=extras)
     outcomes = Outcomes(decodings, decoder.labels, dict(decodings.errors), chars=block.chars, wanted=frozenset(want))
@@ -365,8 +369,8 @@ def _without_rows(batch: Lattices | None, errors: dict[int, BridleError], decode
 class _Extras:
     """Computes what is wanted besides labels, for all sequences of a part at once."""
 
-    def __init__(self, decoder: Decoder, want: frozenset[Want], k: int) -> None:
-        self.decoder, self.k = decoder, k
+    def __init__(self, decoder: Decoder, want: frozenset[Want], k: int, of: Decodings | None) -> None:
+        self.decoder, self.k, self.of = decoder, k, of
         self.wanted = want
 
     def __call__(self, problem: Problem, answers: Answers) -> tuple[Any, ...]:
@@ -382,16 +386,21 @@ class _Extras:
                     errors[b] = nothing_found("search", labellings[0][3])
                 else:
                     best[b] = decodings_of(self.decoder, labellings)
+        ids = answers.ids
+        if self.of is not None:
+            rows = rows[self.of.answered[problem.first + rows]]
+            ids = np.full(len(ids), -1, dtype=np.int32)
+            ids[ranges(problem.offsets, rows)[0]] = self.of.ids[ranges(self.of.offsets, problem.first + rows)[0]]
         tokens, segments = "probabilities" in self.wanted, None
         listed: dict[int, list[float]] = {}
         if "segment_probabilities" in self.wanted:
-            first, end, owner = segments_of(self.decoder.labels.span_labels, answers.ids, problem.offsets)
+            first, end, owner = segments_of(self.decoder.labels.span_labels, ids, problem.offsets)
             answered = np.isin(owner, rows)
             segments, owner = (first[answered], end[answered]), owner[answered]
         if not tokens and segments is None:
             return problem.first, best, None, listed, errors
         limit = self.decoder.limits.time_limit
-        chances = probabilities(problem, answers.ids, rows, tokens=tokens, segments=segments, seconds=limit)
+        chances = probabilities(problem, ids, rows, tokens=tokens, segments=segments, seconds=limit)
         if segments is not None:
             cuts, values = np.searchsorted(owner, [rows, rows + 1]).tolist(), chances.segments.tolist()
             spans = zip(rows.tolist(), *cuts, strict=True)
