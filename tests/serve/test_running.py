@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import re
 import signal
@@ -272,12 +273,25 @@ def resident(process: subprocess.Popen[bytes], name: str = "VmRSS") -> int:
 
 
 def seconds_of_health(server: Server) -> float:
-    """Ask for /health on a new connection; return the time until the answer."""
-    begun = time.perf_counter()
+    """Ask for /health on a new connection; return the seconds until the answer.
+
+    They are those of the clock or, if they are fewer, of the processors in which the server worked: on a busy machine
+    it waits for other processes, too.
+    """
+    begun, worked = time.perf_counter(), processor_seconds(server.process)
     with closing(HTTPConnection("127.0.0.1", server.port, timeout=10)) as connection:
         connection.request("GET", "/health")
         assert connection.getresponse().status == 200
-    return time.perf_counter() - begun
+    return min(time.perf_counter() - begun, processor_seconds(server.process) - worked)
+
+
+def processor_seconds(process: subprocess.Popen[bytes]) -> float:
+    """Return the processor time of a process."""
+    stat = Path(f"/proc/{process.pid}/stat")
+    if not stat.exists():
+        pytest.skip("needs /proc")
+    fields = stat.read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def test_memory_of_compiled_rules_is_bounded(run: Cli, model: Path) -> None:
@@ -285,6 +299,7 @@ def test_memory_of_compiled_rules_is_bounded(run: Cli, model: Path) -> None:
     most, limits = 100_000_000, ("--max-compiled", "100MB", "--sequence-memory", "100MB", "--max-body", "8MB")
     server = Server(run, model, *limits)
     try:
+        assert "100MB for compiled rules, 100MB for data, 100MB for each sequence at work" in server.said[0]
         assert server.post("/tag", {"texts": TEXTS})[0] == 200
         before = resident(server.process)
 
@@ -296,10 +311,13 @@ def test_memory_of_compiled_rules_is_bounded(run: Cli, model: Path) -> None:
 
         status, answer = attack(0, 8000)
         assert (status, answer["error"]["wanted"]) == (422, "at most 1,767")  # labels: 32 bytes for each pair
-        for number in range(12):  # 73 MB each, all together more than 800 MB
-            assert attack(number, 1700)[0] == 200
-        assert resident(server.process) - before < most + 100_000_000 + 60_000_000  # kept, at work, and the rest
-        assert seconds_of_health(server) < patience(1)
+        with ThreadPoolExecutor(1) as pool:  # 73 MB each, all together more than 800 MB
+            attacks = [pool.submit(attack, number, 1700) for number in range(12)]
+            while not all(each.done() for each in attacks):
+                assert seconds_of_health(server) < patience(0.1)
+                assert resident(server.process) - before < most + 100_000_000 + 60_000_000  # kept, at work, and the rest
+        assert [each.result()[0] for each in attacks] == [200] * 12
+        assert resident(server.process, "VmHWM") - before < most + 100_000_000 + 60_000_000
     finally:
         server.close()
 
@@ -313,7 +331,7 @@ def test_connections_that_send_nothing_shut_nobody_out(run: Cli, model: Path) ->
             if k % 2:
                 idle[-1].sendall(b"POST /tag HTTP/1.1\r\nHost: local")
             if k % 100 == 99:
-                assert seconds_of_health(server) < patience(1)
+                assert seconds_of_health(server) < patience(0.1)
         assert server.post("/tag", {"texts": TEXTS})[0] == 200
         closed = sum(_is_closed(connection) for connection in idle)
         assert 900 <= closed < 1500, "the oldest gave way"
