@@ -15,7 +15,7 @@ SOURCE := $(NATIVE) README.md $(shell find src -name '*.py' -o -name '*.pyi' -o 
   -o -name '*.js' -o -name '*.css' -o -name '*.html')
 STUB   := src/bridle/_native.pyi
 
-.PHONY: help demo explore test test-fast test-integrations test-distributed test-explorer reproduce coverage check lint format types stub stub-check test-tiers sanitize tsan fuzz fuzz-kernels bench soak \
+.PHONY: help demo explore test test-fast test-integrations test-distributed test-explorer test-label-studio reproduce coverage check lint format types stub stub-check test-tiers sanitize tsan fuzz fuzz-kernels bench soak \
   docs  wheel test-wheel wheels pins release-check clean
 .DEFAULT_GOAL := help
 
@@ -27,6 +27,7 @@ help:
 	@echo "make test-integrations  test Bridle with the real CRFsuite, transformers, spaCy, GLiNER and the others"
 	@echo "make test-distributed  kill Spark, Ray and bridle tag at work, and check that nothing is lost (Java 17; about 10 minutes)"
 	@echo "make test-explorer  test the explorer in a browser (Chromium), and the HTTP service against its OpenAPI description"
+	@echo "make test-label-studio  test the HTTP service as the backend of a real Label Studio (a gigabyte of packages; about a minute)"
 	@echo "make coverage    run the fast tests and measure coverage; fails below the minimum in pyproject.toml"
 	@echo "make check       run lint, types, stub-check, test-tiers and sanitize"
 	@echo "make lint        run ruff, clang-format, clang-tidy, codespell, the prose linter and tsc, and validate the workflows; changes nothing"
@@ -108,6 +109,17 @@ $(DISTRIBUTED)/.installed: requirements/distributed.txt $(VENV)/.test
 # Chromium is Debian's, if it is there; tests in a browser are skipped with a message if there is none.
 test-explorer: $(VENV)/.test $(VENV)/.explorer
 	$(BIN)/python -m pytest $(if $(TESTS),$(TESTS),$(PARALLEL) tests/heavy/explorer)
+
+# Label Studio has an environment of its own: it pins the versions of what it needs.
+STUDIO := $(VENV)/label-studio
+test-label-studio: $(VENV)/.test $(STUDIO)/.installed
+	BRIDLE_LABEL_STUDIO=$(CURDIR)/$(STUDIO)/bin/label-studio $(BIN)/python -m pytest $(if $(TESTS),$(TESTS),tests/heavy/annotation)
+
+$(STUDIO)/.installed:
+	@echo "bridle: installing Label Studio (about a gigabyte)"
+	@rm -rf $(STUDIO) && "$(PYTHON)" -m venv $(STUDIO)
+	@$(STUDIO)/bin/python -m pip install --quiet --disable-pip-version-check label-studio==1.23.2
+	@touch $@
 
 coverage: $(VENV)/.test
 	$(BIN)/python -m pytest -m "not slow" --cov --cov-report=term --cov-report=xml:build/coverage.xml $(TESTS)
