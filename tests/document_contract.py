@@ -93,6 +93,7 @@ class Optimum:
 
     best: float | None
     relaxed: tuple[int, float] | None
+    ranked: list[float]  # the scores of all labellings that obey the rules, the best first
 
 
 def enumerate_document(document: Document, rules: list[Rule]) -> Optimum:
@@ -111,7 +112,7 @@ def enumerate_document(document: Document, rules: list[Rule]) -> Optimum:
         )
     wide = Labels((*labels.names, "<break>"), labels.scheme, outside=(*labels.all_outside, "<break>"))
     texts = {"tokens": [text for values in document.givens for text in values["tokens"]]}
-    best, relaxed = None, None
+    ranked, relaxed = list[float](), None
     for chosen in itertools.product(*each):
         score, cost, hard = sum(row[1] for row in chosen), 0.0, 0
         for k, rule in enumerate(rules):
@@ -127,9 +128,10 @@ def enumerate_document(document: Document, rules: list[Rule]) -> Optimum:
             else:
                 hard += sum(counts)
         if hard == 0:
-            best = score - cost if best is None else max(best, score - cost)
+            ranked.append(score - cost)
         relaxed = min(relaxed or (math.inf, 0.0), (hard, cost - score))  # type: ignore[assignment]
-    return Optimum(best, None if relaxed is None else (relaxed[0], -relaxed[1]))
+    ranked.sort(reverse=True)
+    return Optimum(ranked[0] if ranked else None, None if relaxed is None else (relaxed[0], -relaxed[1]), ranked)
 
 
 def about(rule: Rule) -> Rule | None:
@@ -163,6 +165,16 @@ def examine_document(seed: int) -> list[str]:
     d = bridle.Decoder(labels, rules, max_states=1, on_infeasible="skip").decode_document(lattices, givens)
     if best is not None and (d.bound < best - 1e-9 or d.score > best + 1e-9 or d.status == "infeasible"):
         complain(f"with a limit: {d}, optimum {best}")
+    k = int(rng.integers(2, 9))
+    if best is not None:
+        several = bridle.Decoder(labels, rules).k_best_document(lattices, k, givens)
+        wanted = optimum.ranked[:k]
+        if len(several) != len(wanted) or not all(map(close, [d.score for d in several], wanted)):
+            complain(f"{k} best: {[d.score for d in several]}, wanted {wanted}")
+        elif len({str(d.labels) for d in several}) < len(several):
+            complain(f"{k} best: one labelling twice")
+        elif wrong := [x for d in several for x in bridle.check(lattices, rules, d, givens).complaints]:
+            complain(f"{k} best: {wrong}")
     if best is None and optimum.relaxed is not None:
         d = bridle.Decoder(labels, rules, on_infeasible="relax").decode_document(lattices, givens)
         hard, score = optimum.relaxed

@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any
@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from bridle import _native
 from bridle.decoding.problem import INFEASIBLE, LIMIT, NOTHING_FOUND, OPTIMAL, Problem, check_given, check_lattices
-from bridle.decoding.result import Answer, Status, Unanswered, status_of
+from bridle.decoding.result import Answer, Decoding, Status, Unanswered, status_of
 from bridle.decoding.threads import over_parts, thread_count
 from bridle.engines import Search
 from bridle.errors import GivenError, Infeasible, LimitReached, RuleError
@@ -30,6 +30,7 @@ from bridle.rules.base import Rule, Soft
 from bridle.rules.compiled import CompiledRules, mode_of, to_native
 from bridle.rules.documents import (
     InDocument,
+    SENTENCES,
     JoinedSentences,
     broken_labels,
     cost_in_document,
@@ -276,19 +277,24 @@ def rules_joined(
     bound: float = np.inf,
 ) -> DocumentDecoding:
     """Decode sentences low .. high-1 as one sequence; seconds: what is left of the time limit."""
-    sentences, labels = [lattices[b] for b in range(low, high)], rules.decoder.labels
+    sentences = [lattices[b] for b in range(low, high)]
     joined = JoinedSentences.of([len(x) for x in sentences], givens[low:high])
-    whole, kernel = join_lattices(sentences, joined), rules.joined.kernel
+    whole, kernel = join_lattices(sentences, joined, len(rules.decoder.labels)), rules.joined.kernel
     if kernel is None:
         decoding = rules.joined.decode(whole, joined.given)
     else:
         decoding = rules.joined._decode_by(kernel, whole, joined.given, seconds)
-    ids = [decoding.ids[start : start + len(x)] for start, x in zip(joined.starts, sentences, strict=True)]
+    if decoding.status in ("limit", "nothing_found"):
+        decoding = replace(decoding, bound=min(decoding.bound, max(bound, decoding.score)))
+    return split_decoding(rules, decoding, joined)
+
+
+def split_decoding(rules: DocumentRules, decoding: Decoding, joined: JoinedSentences) -> DocumentDecoding:
+    """Return the decoding of a joined sequence as that of a document."""
+    sizes = [size for _, size, _ in joined.given[SENTENCES]]
+    ids = [decoding.ids[start : start + n] for start, n in zip(joined.starts, sizes, strict=True)]
     if decoding.unanswered is not None:
         ids = [y[:0] for y in ids]
-    best = decoding.score if decoding.status == "optimal" else min(decoding.bound, max(bound, decoding.score))
-    if decoding.status == "relaxed":
-        best = decoding.bound
     violated = [(rules.original(rule), count) for rule, count in decoding.violated]
     unanswered = decoding.unanswered
     return DocumentDecoding(
@@ -296,18 +302,17 @@ def rules_joined(
         decoding.score,
         decoding.penalty,
         violated,
-        best,
+        decoding.bound,
         decoding.optimal,
         decoding.stats,
-        labels,
+        rules.decoder.labels,
         decoding.status,
         None if unanswered is None else UnansweredDocument(unanswered, rules),
     )
 
 
-def join_lattices(sentences: Sequence[Lattice], joined: JoinedSentences) -> Lattice:
+def join_lattices(sentences: Sequence[Lattice], joined: JoinedSentences, m: int) -> Lattice:
     """Return the lattice of a joined sequence: a break is entered by end scores and left by start scores."""
-    m = sentences[0].n_labels if sentences else 0
     unary = np.full((joined.size, m + 1), -np.inf)
     unary[:, m] = 0.0
     for start, x in zip(joined.starts, sentences, strict=True):
@@ -461,6 +466,50 @@ class DecodesDocuments:
                 error.sequence = d if len(decodings) > 1 else None
                 raise error
         return decodings
+
+    def k_best_document(
+        self, lattices: Batch | Sequence[Lattice], k: int, given: Sequence[Given] | None = None
+    ) -> list[DocumentDecoding]:
+        """Find the k best distinct labellings of a document under the rules.
+
+        Parameters
+        ----------
+        lattices : Batch or sequence of Lattice
+            As in `decode_document`.
+        k : int
+            Number of labellings.
+        given : sequence of mappings, optional
+            One per sentence.
+
+        Returns
+        -------
+        list of DocumentDecoding
+            Best first; fewer if there are fewer. Two labellings are different if they differ in one sentence.
+
+        Raises
+        ------
+        Infeasible, LimitReached
+            As in `decode`, whatever `on_infeasible` says.
+
+        Examples
+        --------
+        >>> import bridle
+        >>> decoder = bridle.Decoder(["A", "B"], ["in the document: at most 1 token of B"])
+        >>> sentences = [bridle.Lattice([[0, 2]]), bridle.Lattice([[0, 3]])]
+        >>> [(d.labels, d.score) for d in decoder.k_best_document(sentences, 2)]
+        [([['A'], ['B']], 3.0), ([['B'], ['A']], 2.0)]
+        """
+        sentences, rules = check_lattices(lattices), self._document_rules
+        check_given(given, len(sentences))
+        sizes = [len(x) for x in sentences]
+        joined = JoinedSentences.of(sizes, [{}] * len(sizes) if given is None else given)
+        whole = join_lattices(sentences, joined, len(rules.decoder.labels))
+        try:
+            ranked = rules.joined.k_best(whole, k, joined.given)
+        except Infeasible as error:
+            error.clash = tuple(map(rules.original, error.clash))
+            raise
+        return [split_decoding(rules, decoding, joined) for decoding in ranked]
 
     @cached_property
     def _document_rules(self) -> DocumentRules:
