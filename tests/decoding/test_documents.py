@@ -157,3 +157,21 @@ def test_models_decode_documents() -> None:
         model.predict(X * 2, rules, groups=["a", "b", "a", "b"])
     with pytest.raises(GivenError, match="groups does not fit the sequences"):
         model.predict(X, rules, groups=["a"])
+
+
+def test_an_explanation_says_which_mentions_decided() -> None:
+    rule = SAME + " /[A-Z].*/  [penalty 1 per violation]"
+    lattices = [Lattice([[0, 3, 0], [2, 0, 0]]), Lattice([[0, 1, 1.4]]), Lattice([[0, 2, 0]]), Lattice([[0, 2, 0]])]
+    given = [{"tokens": text.split()} for text in ("Paris won", "Paris", "Paris", "Rome")]
+    decoder = bridle.Decoder(LABELS, [rule, "in the document: at most 3 tokens of PER  [penalty 0.25]"])
+    why = decoder.explain_document(lattices, given)
+    assert [(m.sentence, m.token, m.text, m.plain, m.label, m.others, m.mentions) for m in why.mentions] == [
+        (1, 0, "Paris", "LOC", "PER", 2, 3)
+    ]
+    assert why.mentions[0].price == pytest.approx(0.65)  # 0.4, and no fourth PER
+    assert [(effect.rule, round(effect.price, 6)) for effect in why.effects] == [
+        (decoder.rules[0], 0.65),
+        (decoder.rules[1], 0.25),
+    ]
+    assert "sentence 2, token 1: Paris is PER here because 2 other mentions say so, at a price of 0.65" in str(why)
+    assert why.complete and not bridle.Decoder(LABELS).explain_document(lattices, given).mentions

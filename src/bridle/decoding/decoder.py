@@ -56,7 +56,7 @@ from bridle.rules.equal import EqualPlace
 from bridle.rules.loading import as_rules
 
 if TYPE_CHECKING:
-    from bridle.explain import Explanation
+    from bridle.explain import DocumentExplanation, Explanation
 
 Given = Mapping[str, Any]
 OnInfeasible = Literal["raise", "relax", "skip"]
@@ -432,6 +432,27 @@ class Decoder(Summing, DecodesDocuments):
             from bridle.explain import explain
 
             return explain(self, lattice, given)
+
+    def explain_document(
+        self, lattices: Batch | Sequence[Lattice], given: Sequence[Given] | None = None
+    ) -> DocumentExplanation:
+        """Explain the labelling of a document: what each rule cost, and the mentions whose labels others decided.
+
+        Parameters
+        ----------
+        lattices : Batch or sequence of Lattice
+            As in `decode_document`.
+        given : sequence of mappings, optional
+            One per sentence.
+
+        Returns
+        -------
+        DocumentExplanation
+            Print it, or read `effects` and `mentions`.
+        """
+        from bridle.explain.documents import explain_document
+
+        return explain_document(self, check_lattices(lattices), given)
 
 
 def run_kernel(

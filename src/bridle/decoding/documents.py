@@ -29,8 +29,8 @@ from bridle.lattice import Batch, Lattice
 from bridle.rules.base import Rule, Soft
 from bridle.rules.compiled import CompiledRules, mode_of, to_native
 from bridle.rules.documents import (
-    InDocument,
     SENTENCES,
+    InDocument,
     JoinedSentences,
     broken_labels,
     cost_in_document,
@@ -499,8 +499,9 @@ class DecodesDocuments:
         >>> [(d.labels, d.score) for d in decoder.k_best_document(sentences, 2)]
         [([['A'], ['B']], 3.0), ([['B'], ['A']], 2.0)]
         """
-        sentences, rules = check_lattices(lattices), self._document_rules
-        check_given(given, len(sentences))
+        batch, rules = check_lattices(lattices), self._document_rules
+        check_given(given, len(batch))
+        sentences = [batch[b] for b in range(len(batch))]
         sizes = [len(x) for x in sentences]
         joined = JoinedSentences.of(sizes, [{}] * len(sizes) if given is None else given)
         whole = join_lattices(sentences, joined, len(rules.decoder.labels))

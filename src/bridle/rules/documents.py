@@ -30,6 +30,7 @@ from bridle.rules.order import Before, FirstBefore, FollowedBy, IfPresent, Prese
 from bridle.rules.references import Place, RuleContext
 
 SENTENCES = "_sentences"  # the key of what comes with the sentences of a joined sequence: (start, length, given) each
+APART = "_apart"  # the key of tokens of a sentence that need not agree with others, for prices
 BREAK = "\n"  # the label of a break
 _ACROSS = (AtLeast, AtMost, Before, Exactly, FirstBefore, FollowedBy, IfPresent, NoDuplicates, Present)
 
@@ -167,9 +168,16 @@ class JoinedAgreement(SameLabelForEqual):
 def groups_of_document(
     rule: SameLabelForEqual, givens: Sequence[Mapping[str, Any]], sizes: Sequence[int]
 ) -> npt.NDArray[np.int32]:
-    """Return the group of each token of a document."""
-    texts = [text for values, n in zip(givens, sizes, strict=True) for text in rule.texts(values, n)]
-    return rule.groups_of(texts)
+    """Return the group of each token of a document; -1 for those that `APART` names."""
+    texts, apart = list[str](), list[int]()
+    for values, n in zip(givens, sizes, strict=True):
+        apart += [len(texts) + t for t in values.get(APART, ())]
+        texts += rule.texts(values, n)
+    groups = rule.groups_of(texts)
+    if apart:
+        groups = groups.copy()
+        groups[apart] = -1
+    return groups
 
 
 def joined_rule(rule: Rule) -> Rule:
