@@ -19,6 +19,7 @@ from bridle.errors import BridleError, FileError
 from bridle.recent import RecentCache
 from bridle.serve.errors import HttpError
 from bridle.serve.evaluation import GoldData, evaluate
+from bridle.serve.limits import TRIAL
 from bridle.serve.schemas import DataAnswer, DataRequest, DataSequence, EvaluateAnswer
 from bridle.serve.service import RuleText, Service
 from bridle.tagging.labelling import ModelColumns
@@ -216,16 +217,12 @@ def _column_of_labels(service: Service, examples: Sequence[Example]) -> str | No
     return column if 2 * labels > counts.total() else None
 
 
-def evaluate_rules(service: Service, data: Data, rules: RuleText, budget: float | None) -> EvaluateAnswer:
+def evaluate_rules(data: Data, rules: RuleText, budget: float | None) -> EvaluateAnswer:
     """Compute the effect of rules on data within `budget` seconds, or half of the time of a request."""
-    limits = service.limits
-    longest = limits.seconds / 2
+    limits = data.service.limits
+    most = limits.seconds / 2
     answer = evaluate(
-        rules.rules,
-        data.gold,
-        budget=longest if budget is None else min(budget, longest),
-        time_limit=limits.seconds / 500,  # per sequence: there are many, and each is decoded many times
-        max_memory=limits.max_memory,
+        rules.rules, data.gold, budget=most if budget is None else min(budget, most), **limits.of_sequence(TRIAL)
     )
     for figures, line in zip(answer.rules, rules.lines, strict=True):
         figures.line = line

@@ -49,6 +49,7 @@ from bridle.serve.schemas import (
     PredictAnswer,
     PredictRequest,
     ReadyAnswer,
+    RulesRequest,
     RulesText,
     SentencesAnswer,
     SetupAnswer,
@@ -57,7 +58,7 @@ from bridle.serve.schemas import (
     TestAnswer,
     WebhookAnswer,
 )
-from bridle.serve.service import Service
+from bridle.serve.service import RuleText, Service
 from bridle.serve.suggesting import suggest_rules
 from bridle.serve.workspace import Workspace, read_model
 
@@ -75,8 +76,10 @@ class State:
     """
 
     def __init__(self, service: Service, site: Site) -> None:
-        self.service, self.site, self.metrics = service, site, site.metrics
-        self.data, self.jobs = DataCache(service), Jobs()
+        self.service, self.site = service, site
+        self.metrics: Metrics = site.metrics
+        self.data: DataCache = DataCache(service)
+        self.jobs = Jobs()
         lane = partial(Lane, max_waiting=service.limits.waiting, after=service.measure)
         batches = partial(lane, run=tagging.run_tagging, batch_size=BATCH_TOKENS, on_batch=self.metrics.count_batch)
         self.server_rules = batches("server_rules", threads=thread_count(service.threads))
@@ -87,6 +90,10 @@ class State:
     async def call(self, work: Callable[[], Any]) -> Any:
         """Call a function in a thread."""
         return await self.others.submit(work, self.service.limits.seconds)
+
+    def rules_of(self, request: RulesRequest) -> RuleText:
+        """Return the rules of a request."""
+        return self.service.book.read(request.rules, request.rule_set)
 
     def close(self) -> None:
         """End the threads."""
@@ -175,9 +182,8 @@ Handler = Callable[[State, Any], Awaitable[Any]]
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """A path and a method."""
+    """A path and what answers it: by GET if it takes no body, by POST otherwise."""
 
-    method: str
     path: str
     summary: str
     handle: Handler
@@ -185,6 +191,32 @@ class Endpoint:
     request: Any = None  # a struct; None without a body
     errors: tuple[int, ...] = ()  # statuses besides those of all endpoints
     content_type: str = "application/json"
+    changes: bool = False  # POST, although it takes no body
+
+    @property
+    def method(self) -> str:
+        """The method of HTTP."""
+        return "POST" if self.request is not None or self.changes else "GET"
+
+
+def _at_once(function: Callable[[State], Any]) -> Handler:
+    """Answer in the event loop; for what takes no time."""
+
+    async def handle(state: State, _request: Any) -> Any:
+        return function(state)
+
+    return handle
+
+
+def _in_thread(function: Callable[[State, Any], Any]) -> Handler:
+    async def handle(state: State, request: Any) -> Any:
+        return await state.call(partial(function, state, request))
+
+    return handle
+
+
+def _work(function: Callable[[Service, Any], Any]) -> Handler:
+    return _in_thread(lambda state, request: function(state.service, request))
 
 
 async def _tag(state: State, request: TagRequest) -> Any:
@@ -195,65 +227,24 @@ async def _tag(state: State, request: TagRequest) -> Any:
     return await lane.submit(tagging.TagWork(service, request, state.metrics), service.limits.seconds, size)
 
 
-def _in_thread(function: Callable[[Service, Any], Any]) -> Handler:
-    async def handle(state: State, request: Any) -> Any:
-        return await state.call(partial(function, state.service, request))
-
-    return handle
+def _evaluate(state: State, request: EvaluateRequest) -> Any:
+    return evaluate_rules(state.data.get(request.data), state.rules_of(request), request.budget)
 
 
-async def _upload(state: State, request: DataRequest) -> Any:
-    return await state.call(lambda: state.data.add(request).answer)
+def _suggest(state: State, request: SuggestRequest) -> Any:
+    gold = None if request.data is None else state.data.get(request.data).gold
+    return suggest_rules(state.service, request, state.rules_of(request), gold)
 
 
-async def _sample(state: State, _request: None) -> Any:
-    sample = state.data.sample()
-    return await state.call(lambda: sample.answer)
+def _curves(state: State, request: CurvesRequest) -> Any:
+    return tuning.draw_curves(state.data.get(request.data), state.rules_of(request), request.lines, request.budget)
 
 
-async def _evaluate(state: State, request: EvaluateRequest) -> Any:
-    service, data = state.service, state.data.get(request.data)
-
-    def evaluate() -> Any:
-        rules = service.book.read(request.rules, request.rule_set)
-        return evaluate_rules(service, data, rules, request.budget)
-
-    return await state.call(evaluate)
-
-
-async def _suggest(state: State, request: SuggestRequest) -> Any:
-    data = None if request.data is None else state.data.get(request.data)
-
-    def suggest() -> Any:
-        rules = state.service.book.read(request.rules, request.rule_set)
-        return suggest_rules(state.service, request, rules, None if data is None else data.gold)
-
-    return await state.call(suggest)
-
-
-async def _curves(state: State, request: CurvesRequest) -> Any:
-    data = state.data.get(request.data)
-
-    def draw() -> Any:
-        rules = state.service.book.read(request.rules, request.rule_set)
-        return tuning.draw_curves(state.service, data, rules, request.lines, request.budget)
-
-    return await state.call(draw)
-
-
-async def _start_job(state: State, request: JobRequest) -> Any:
-    workspace_of(state.service)
-    service, data = state.service, state.data.get(request.data)
-    rules = service.book.read(request.rules, request.rule_set)
-
-    def work(say: Callable[[str], None]) -> Any:
-        if request.kind == "learn":
-            return tuning.learn_more(service, data, rules, say)
-        if request.line is not None:
-            return tuning.tune_line(service, data, rules, request.line, say)
-        return tuning.tune_all(service, data, rules, say)
-
-    return state.jobs.start(work).describe()
+def _start_job(state: State, request: JobRequest) -> Any:
+    workspace_of(state)
+    data, rules = state.data.get(request.data), state.rules_of(request)
+    kinds: dict[str, Callable[..., Any]] = {"learn": tuning.learn_more, "tune": tuning.tune}
+    return state.jobs.start(partial(kinds[request.kind], data, rules, request.line)).describe()
 
 
 async def _ask_job(state: State, request: JobQuestion) -> Any:
@@ -263,57 +254,24 @@ async def _ask_job(state: State, request: JobQuestion) -> Any:
     return job.describe()
 
 
-async def _read_rules(state: State, _request: None) -> Any:
-    return await state.call(workspace_of(state.service).read)
-
-
-async def _save_rules(state: State, request: SaveRequest) -> Any:
-    return await state.call(partial(workspace_of(state.service).save, request))
-
-
 async def _open_model(state: State, request: OpenRequest) -> Any:
-    workspace, old = workspace_of(state.service), state.service
+    workspace, old = workspace_of(state), state.service
 
-    def open_model() -> Any:
-        tagger = read_model(request)
+    def open_model() -> Service:
         name = request.name.removesuffix(".bridle") or "model"
-        return Service(tagger, name, limits=old.limits, threads=old.threads, workspace=workspace)
+        return Service(read_model(request), name, limits=old.limits, threads=old.threads, workspace=workspace)
 
     service = await asyncio.to_thread(open_model)
     state.site.use([service])
     return service.describe()
 
 
-def workspace_of(service: Service) -> Workspace:
-    """Return the workspace of a service; raise if it has none."""
-    if service.workspace is None:
+def workspace_of(state: State) -> Workspace:
+    """Return the workspace of a model; raise if it has none."""
+    if state.service.workspace is None:
         what, wanted = "this server writes no files and learns no rules", "bridle explore, on your own machine"
         raise HttpError(403, "workspace", what, wanted=wanted)
-    return service.workspace
-
-
-async def _sentences(state: State, _request: None) -> Any:
-    return list_sentences(state.service)
-
-
-async def _model(state: State, _request: None) -> Any:
-    return state.service.describe()
-
-
-async def _health(state: State, _request: None) -> Any:
-    return HealthAnswer("UP", state.service.name)
-
-
-async def _metrics(state: State, _request: None) -> Any:
-    return state.metrics.text().encode()
-
-
-async def _ready(state: State, _request: None) -> Any:
-    return ReadyAnswer("READY", list(state.site.states))
-
-
-async def _models(state: State, _request: None) -> Any:
-    return ModelsAnswer([each.service.describe() for each in state.site.states.values()])
+    return state.service.workspace
 
 
 async def _reload(state: State, _request: None) -> Any:
@@ -323,80 +281,73 @@ async def _reload(state: State, _request: None) -> Any:
     return ReadyAnswer("READY", await asyncio.to_thread(state.site.reload))
 
 
-async def _setup(state: State, _request: Any) -> Any:
-    return SetupAnswer(labelstudio.model_version(state.service))
-
-
 async def _webhook(state: State, request: Any) -> Any:
     if (corrections := state.site.corrections) is None:
         return WebhookAnswer("ignored")
-    event = parse_event(bytes(request))
-    return await state.call(lambda: WebhookAnswer("stored" if corrections.store(event) else "ignored"))
+    event = msgspec.json.decode(bytes(request))
+
+    def store() -> WebhookAnswer:
+        return WebhookAnswer("stored" if isinstance(event, dict) and corrections.store(event) else "ignored")
+
+    return await state.call(store)
 
 
-def parse_event(body: bytes) -> dict[str, Any]:
-    """Parse an event of Label Studio."""
-    event = msgspec.json.decode(body)
-    return event if isinstance(event, dict) else {}
+_MODEL = _at_once(lambda state: state.service.describe())
+_MODELS = _at_once(lambda state: ModelsAnswer([each.service.describe() for each in state.site.states.values()]))
+_HEALTH = _at_once(lambda state: HealthAnswer("UP", state.service.name))
+_READY = _at_once(lambda state: ReadyAnswer("READY", list(state.site.states)))
+_METRICS = _at_once(lambda state: state.metrics.text().encode())
+_SENTENCES = _at_once(lambda state: list_sentences(state.service))
+_VERSION = _at_once(lambda state: SetupAnswer(labelstudio.model_version(state.service)))
+_SAMPLE = _in_thread(lambda state, _: state.data.sample().answer)
+_UPLOAD = _in_thread(lambda state, request: state.data.add(request).answer)
+_FILE = _in_thread(lambda state, _: workspace_of(state).read())
+_SAVE = _in_thread(lambda state, request: workspace_of(state).save(request))
 
-
-_WORK = (413, 429, 504)
-_NAMED = (404, *_WORK)
+_BUSY = (413, 429, 504)
+_NAMED = (404, *_BUSY)
 _UNREAD = msgspec.Raw  # a body that is not parsed
 ENDPOINTS = (
-    Endpoint("POST", "/tag", "Label texts or tokens.", _tag, TagAnswer, TagRequest, _NAMED),
+    Endpoint("/tag", "Label texts or tokens.", _tag, TagAnswer, TagRequest, _NAMED),
     Endpoint(
-        "POST",
-        "/decode",
-        "Label sequences by their scores.",
-        _in_thread(tagging.decode_scores),
-        TagAnswer,
-        DecodeRequest,
-        _NAMED,
+        "/decode", "Label sequences by their scores.", _work(tagging.decode_scores), TagAnswer, DecodeRequest, _NAMED
     ),
     Endpoint(
-        "POST",
         "/explain",
         "Explain the labels of a sequence.",
-        _in_thread(tagging.explain_labels),
+        _work(tagging.explain_labels),
         ExplainAnswer,
         ExplainRequest,
         _NAMED,
     ),
-    Endpoint("POST", "/rules/check", "Check rules.", _in_thread(check_rules), CheckAnswer, RulesText, _WORK),
+    Endpoint("/rules/check", "Check rules.", _work(check_rules), CheckAnswer, RulesText, _BUSY),
+    Endpoint("/rules/test", "Run the test cases in rules.", _work(run_test_cases), TestAnswer, RulesText, _BUSY),
+    Endpoint("/sentences", "List the sentences that rules are written with.", _SENTENCES, SentencesAnswer),
+    Endpoint("/data", "Upload data to show and to evaluate rules on.", _UPLOAD, DataAnswer, DataRequest, _BUSY),
+    Endpoint("/data/sample", "Get the data of the server.", _SAMPLE, DataAnswer, errors=(404, 429, 504)),
+    Endpoint("/evaluate", "Evaluate rules on data.", _in_thread(_evaluate), EvaluateAnswer, EvaluateRequest, _NAMED),
     Endpoint(
-        "POST", "/rules/test", "Run the test cases in rules.", _in_thread(run_test_cases), TestAnswer, RulesText, _WORK
+        "/suggest", "Suggest rules that repair a label.", _in_thread(_suggest), SuggestAnswer, SuggestRequest, _NAMED
     ),
-    Endpoint("GET", "/sentences", "List the sentences that rules are written with.", _sentences, SentencesAnswer),
-    Endpoint("POST", "/data", "Upload data to show and to evaluate rules on.", _upload, DataAnswer, DataRequest, _WORK),
-    Endpoint("GET", "/data/sample", "Get the data of the server.", _sample, DataAnswer, errors=(404, 429, 504)),
-    Endpoint("POST", "/evaluate", "Evaluate rules on data.", _evaluate, EvaluateAnswer, EvaluateRequest, _NAMED),
-    Endpoint("POST", "/suggest", "Suggest rules that repair a label.", _suggest, SuggestAnswer, SuggestRequest, _NAMED),
-    Endpoint("POST", "/curves", "Measure penalties of rules.", _curves, CurvesAnswer, CurvesRequest, _NAMED),
+    Endpoint("/curves", "Measure penalties of rules.", _in_thread(_curves), CurvesAnswer, CurvesRequest, _NAMED),
     Endpoint(
-        "POST", "/jobs", "Begin to tune or to learn rules.", _start_job, JobAnswer, JobRequest, (403, 409, *_NAMED)
+        "/jobs", "Begin to tune or to learn rules.", _in_thread(_start_job), JobAnswer, JobRequest, (403, 409, *_NAMED)
     ),
-    Endpoint("POST", "/jobs/state", "Ask how far a job is, or stop it.", _ask_job, JobAnswer, JobQuestion, (404,)),
-    Endpoint("GET", "/rules/file", "Get the .rules file.", _read_rules, RulesFile, errors=(403, 404, 429, 504)),
-    Endpoint("POST", "/rules/save", "Save the .rules file.", _save_rules, RulesFile, SaveRequest, (403, 409, *_NAMED)),
-    Endpoint("POST", "/model/open", "Use another model.", _open_model, ModelAnswer, OpenRequest, (403, 413)),
-    Endpoint("GET", "/model", "Describe the model, the rules and the limits.", _model, ModelAnswer),
-    Endpoint("GET", "/health", "Report that the server is up.", _health, HealthAnswer),
-    Endpoint("GET", "/ready", "Report that the models are loaded.", _ready, ReadyAnswer),
-    Endpoint("GET", "/models", "Describe all models.", _models, ModelsAnswer),
-    Endpoint("POST", "/reload", "Load models and rules again.", _reload, ReadyAnswer, errors=(403, 409, 422)),
-    Endpoint("GET", "/metrics", "Get counters in the text format of Prometheus.", _metrics, str, content_type=TYPE),
+    Endpoint("/jobs/state", "Ask how far a job is, or stop it.", _ask_job, JobAnswer, JobQuestion, (404,)),
+    Endpoint("/rules/file", "Get the .rules file.", _FILE, RulesFile, errors=(403, 404, 429, 504)),
+    Endpoint("/rules/save", "Save the .rules file.", _SAVE, RulesFile, SaveRequest, (403, 409, *_NAMED)),
+    Endpoint("/model/open", "Use another model.", _open_model, ModelAnswer, OpenRequest, (403, 413)),
+    Endpoint("/model", "Describe the model, the rules and the limits.", _MODEL, ModelAnswer),
+    Endpoint("/health", "Report that the server is up.", _HEALTH, HealthAnswer),
+    Endpoint("/ready", "Report that the models are loaded.", _READY, ReadyAnswer),
+    Endpoint("/models", "Describe all models.", _MODELS, ModelsAnswer),
+    Endpoint("/reload", "Load models and rules again.", _reload, ReadyAnswer, errors=(403, 409, 422), changes=True),
+    Endpoint("/metrics", "Get counters in the text format of Prometheus.", _METRICS, str, content_type=TYPE),
     Endpoint(
-        "POST",
-        "/predict",
-        "Label tasks of Label Studio.",
-        _in_thread(labelstudio.predict),
-        PredictAnswer,
-        PredictRequest,
-        _WORK,
+        "/predict", "Label tasks of Label Studio.", _work(labelstudio.predict), PredictAnswer, PredictRequest, _BUSY
     ),
-    Endpoint("POST", "/setup", "Get the version of the model, for Label Studio.", _setup, SetupAnswer, _UNREAD),
-    Endpoint("POST", "/webhook", "Store the annotation of an event of Label Studio.", _webhook, WebhookAnswer, _UNREAD),
+    Endpoint("/setup", "Get the version of the model, for Label Studio.", _VERSION, SetupAnswer, _UNREAD),
+    Endpoint("/webhook", "Store the annotation of an event of Label Studio.", _webhook, WebhookAnswer, _UNREAD),
 )
 
 # ---- OpenAPI --------------------------------------------------------------------------------------------------------

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from math import isqrt
+from typing import Any
 
 from bridle.labels import MOST_SQUARE
 from bridle.serve.errors import HttpError, too_large
 
 MAX_RULE_CHARACTERS = 5_000  # characters
+TRIAL = 0.002  # share of the time of a request for a sequence that is decoded again and again, with other rules
 SQUARE_BYTES = 32  # of a pair of labels, in all tables of labels x labels together
 
 
@@ -70,6 +72,10 @@ class Limits:
     def to_dict(self) -> dict[str, float]:
         """Return the limits by name."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    def of_sequence(self, share: float) -> dict[str, Any]:
+        """Return options of `Decoder` by which a sequence takes at most this share of the time of a request."""
+        return {"time_limit": share * self.seconds, "max_memory": self.max_memory}
 
     @property
     def most_square(self) -> int:

@@ -339,9 +339,8 @@ class Service:
             decoder = Decoder(
                 labels or self.labels,
                 rules.rules,
-                time_limit=self.limits.seconds * TIME_SHARE,
-                max_memory=self.limits.max_memory,
                 on_infeasible=on_infeasible,
+                **self.limits.of_sequence(TIME_SHARE),
             )
             entry = decoder, rules  # a reference to the rules keeps their id valid
             self._decoders.keep(key, entry, self._size_of(decoder))

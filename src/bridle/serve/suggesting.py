@@ -29,6 +29,7 @@ from bridle.rules.base import Rule
 from bridle.rules.conditions import Tokens
 from bridle.serve.errors import HttpError
 from bridle.serve.evaluation import Additions, GoldData
+from bridle.serve.limits import TRIAL
 from bridle.serve.loop_schemas import SuggestAnswer, Suggestion, SuggestRequest
 from bridle.serve.service import RuleText, Service, is_backtracking
 
@@ -37,6 +38,7 @@ _MOST_OF_A_KIND = 2
 _MOST_TRIED, _MOST_MEASURED = 60, 16  # candidates that are tried on the sequence, and on the data
 _MOST_PHRASES, _LEAST_PHRASES = 20, 3  # of a list that is taken from gold labels
 _EXCEPTIONS = 0.25  # share of the sequences in which gold may break a candidate of the learner
+_SHARE = 0.02  # of the time of the request for each candidate
 _MARGIN = 1.2  # a soft rule costs so many times the least penalty that repairs the sequence
 
 
@@ -118,9 +120,7 @@ def _rank(suggestion: Suggestion) -> tuple[int, int, int]:
 
 
 def _decode(service: Service, rules: Sequence[Rule], lattice: Batch, given: dict[str, list[str]]) -> Decoding:
-    limit = service.limits.seconds / 50  # there are many candidates
-    options = {"time_limit": limit, "max_memory": service.limits.max_memory, "on_infeasible": "relax"}
-    decoder = Decoder(service.labels, rules, **options)  # type: ignore[arg-type]
+    decoder = Decoder(service.labels, rules, on_infeasible="relax", **service.limits.of_sequence(_SHARE))
     return decoder.decode_batch(lattice, [given], threads=1)[0]
 
 
@@ -289,7 +289,11 @@ def _measure(
     correction: _Correction, repairing: Sequence[tuple[_Candidate, Decoding]], gold: GoldData | None
 ) -> list[tuple[str, Suggestion]]:
     """Measure candidates on the data, hard and, if gold breaks them, soft; the better of both stays."""
-    additions = None if gold is None else Additions(gold, correction.rules.rules, **_options(correction.service))
+    additions = (
+        None
+        if gold is None
+        else Additions(gold, correction.rules.rules, **correction.service.limits.of_sequence(TRIAL))
+    )
     suggestions = list[tuple[str, Suggestion]]()
     for candidate, decoding in repairing[:_MOST_MEASURED]:
         price = max(0.0, float(correction.now.score - decoding.score))
@@ -312,7 +316,3 @@ def _suggestion(candidate: _Candidate, rule: Rule, price: float, additions: Addi
     return Suggestion(
         str(rule), candidate.reason, price, gold_breaks, effect.right, effect.wrong, effect.gain, effect.changed
     )
-
-
-def _options(service: Service) -> dict[str, Any]:
-    return {"time_limit": service.limits.seconds / 500, "max_memory": service.limits.max_memory}

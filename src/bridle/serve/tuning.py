@@ -20,8 +20,9 @@ from bridle.rules.base import Rule, Soft
 from bridle.serve.data_cache import Data
 from bridle.serve.errors import HttpError
 from bridle.serve.evaluation import Additions, GoldData
+from bridle.serve.limits import TRIAL
 from bridle.serve.loop_schemas import Curve, CurvePoint, CurvesAnswer, LearnedLine, LearnResult, TunedLine, TuneResult
-from bridle.serve.service import RuleText, Service
+from bridle.serve.service import RuleText
 
 Say = Callable[[str], None]
 _PENALTIES = (0.5, 1.0, 2.0, 3.0, 4.5, 6.0, 8.0, 10.0)
@@ -29,50 +30,46 @@ _MOST_LEARNED = 30  # rules that are offered
 _LITTLE = 0.0005  # a gain in F1 below this is none
 
 
-def fair_data(service: Service, data: Data, say: Say = lambda text: None) -> GoldData:
+def fair_data(data: Data, say: Say = lambda text: None) -> GoldData:
     """Return the data with scores of models that have not seen it; computed once, which can take a while."""
     if data.fair is None:
-        columns, y = _labelled(data)
-        numbers = [k for k, labels in enumerate(y) if labels]
+        X, y = _labelled(data)
+        service = data.service
         say("finding out whether the model was trained on this data")
-        if not is_seen(service, data, unknown=True):
+        if not is_seen(data, unknown=True):
             data.fair = data.gold
         else:
-            X = [columns[k] for k in numbers]
-            scores = scores_of(service.tagger, X, [y[k] for k in numbers], scored_by="cross-fitted", threads=1, say=say)
-            kept = [numbers[k] for k in scores.sequences.tolist()]
-            given = [{**columns[k], "tokens": columns[k][service.main]} for k in kept]
+            scores = scores_of(service.tagger, X, y, scored_by="cross-fitted", threads=1, say=say)
+            kept = scores.sequences.tolist()
+            given = [{**X[k], "tokens": X[k][service.main]} for k in kept]
             data.fair = GoldData(service.labels, scores.lattices, [y[k] for k in kept], given)
     return data.fair
 
 
-def is_seen(service: Service, data: Data, *, unknown: bool) -> bool:
+def is_seen(data: Data, *, unknown: bool) -> bool:
     """Return whether the model was trained on much of the data; `unknown` if that cannot be told."""
-    share = service.tagger.share_seen([dict(example.columns) for example in data.examples])
+    share = data.service.tagger.share_seen([dict(example.columns) for example in data.examples])
     return unknown if share is None else share >= SEEN
 
 
 def _labelled(data: Data) -> tuple[list[dict[str, list[str]]], list[list[Any]]]:
-    """Return columns and labels; labels are empty unless all of them are known to the model."""
+    """Return columns and labels of the sequences whose labels are all known to the model."""
     known = set(data.service.labels)
-    columns = [{name: list(values) for name, values in example.columns.items()} for example in data.examples]
-    labels = [list(example.labels or ()) for example in data.examples]
-    labels = [each if known.issuperset(each) else [] for each in labels]
-    if sum(map(bool, labels)) < 2:
+    labelled = [each for each in data.examples if each.labels and known.issuperset(each.labels)]
+    if len(labelled) < 2:
         wanted = "two sequences or more with a label of the model for each token"
         raise HttpError(422, "data", "the data has too few labels to learn from", wanted=wanted)
-    return columns, labels
+    X = [{name: list(values) for name, values in each.columns.items()} for each in labelled]
+    return X, [list(each.labels or ()) for each in labelled]
 
 
 # ---- curves ---------------------------------------------------------------------------------------------------------
 
 
-def draw_curves(
-    service: Service, data: Data, rules: RuleText, lines: Sequence[int] | None, budget: float
-) -> CurvesAnswer:
+def draw_curves(data: Data, rules: RuleText, lines: Sequence[int] | None, budget: float) -> CurvesAnswer:
     """Return F1 for several penalties of each soft rule, or of the rules of some lines, the others kept as they are."""
     deadline, curves = Deadline.after(budget), list[Curve]()
-    seen = data.fair is None and is_seen(service, data, unknown=False)
+    seen = data.fair is None and is_seen(data, unknown=False)
     gold = data.fair or data.gold
     if gold.counts is None:
         raise HttpError(422, "data", "the data has no gold labels", wanted="labelled data")
@@ -81,7 +78,7 @@ def draw_curves(
             continue
         if deadline.passed():
             return CurvesAnswer(curves, seen, False)
-        curves.append(_curve(gold, rules.rules, k, line, _options(service)))
+        curves.append(_curve(gold, rules.rules, k, line, data.service.limits.of_sequence(TRIAL)))
     return CurvesAnswer(curves, seen, True)
 
 
@@ -104,22 +101,18 @@ def _curve(gold: GoldData, rules: Sequence[Rule], k: int, line: int, options: di
     return Curve(line, points, best.penalty)
 
 
-def _options(service: Service) -> dict[str, Any]:
-    return {"time_limit": service.limits.seconds / 500, "max_memory": service.limits.max_memory}
-
-
 # ---- jobs -----------------------------------------------------------------------------------------------------------
 
 
-def tune_line(service: Service, data: Data, rules: RuleText, line: int, say: Say) -> TuneResult:
+def _tune_line(data: Data, rules: RuleText, line: int, say: Say) -> TuneResult:
     """Choose the penalty of one rule, the others kept as they are: the best point of its curve."""
     if line not in rules.lines:
         raise HttpError(422, "line", f"line {line} has no rule", wanted="the line of a rule")
-    gold = fair_data(service, data, say)
+    gold = fair_data(data, say)
     say("trying penalties")
     k = rules.lines.index(line)
     rule = rules.rules[k]
-    curve = _curve(gold, rules.rules, k, line, _options(service))
+    curve = _curve(gold, rules.rules, k, line, data.service.limits.of_sequence(TRIAL))
     at = {point.penalty: point for point in curve.points}
     now = at[rule.penalty if isinstance(rule, Soft) else None]
     best = at[curve.best]
@@ -138,14 +131,13 @@ def _named(how: str, penalty: float | None) -> str:
     return {"off": "switch it off", "hard": "make it hard"}.get(how, f"penalty {penalty:g}")
 
 
-def tune_all(service: Service, data: Data, rules: RuleText, say: Say) -> TuneResult:
-    """Choose for all rules whether they are hard, soft or off, by `tune_rules`."""
-    columns, y = _labelled(data)
-    numbers = [k for k, labels in enumerate(y) if labels]
+def tune(data: Data, rules: RuleText, line: int | None, say: Say) -> TuneResult:
+    """Choose for all rules, or the rule of a line, whether they are hard, soft or off, by `tune_rules`."""
+    if line is not None:
+        return _tune_line(data, rules, line, say)
+    X, y = _labelled(data)
     say("scoring the data")
-    tuned = tune_rules(
-        service.tagger, rules.rules, [columns[k] for k in numbers], [y[k] for k in numbers], threads=1, watch=say
-    )
+    tuned = tune_rules(data.service.tagger, rules.rules, X, y, threads=1, watch=say)
     rows = [
         TunedLine(
             line,
@@ -161,14 +153,13 @@ def tune_all(service: Service, data: Data, rules: RuleText, say: Say) -> TuneRes
     return TuneResult(rows, tuned.best, tuned.verdict, list(tuned.notes), None)
 
 
-def learn_more(service: Service, data: Data, rules: RuleText, say: Say) -> LearnResult:
+def learn_more(data: Data, rules: RuleText, _line: int | None, say: Say) -> LearnResult:
     """Find rules by `fit_rules`, and measure what each adds to those that are there."""
-    columns, y = _labelled(data)
-    numbers = [k for k, labels in enumerate(y) if labels]
+    X, y = _labelled(data)
     say("scoring the data")
-    fitted = fit_rules(service.tagger, [columns[k] for k in numbers], [y[k] for k in numbers], threads=1, watch=say)
+    fitted = fit_rules(data.service.tagger, X, y, threads=1, watch=say)
     known = {str(rule.rule if isinstance(rule, Soft) else rule) for rule in rules.rules}
-    additions = Additions(fair_data(service, data, say), rules.rules, **_options(service))
+    additions = Additions(fair_data(data, say), rules.rules, **data.service.limits.of_sequence(TRIAL))
     lines = list[LearnedLine]()
     for k, item in enumerate(fitted.priced):
         rule = item.learned.rule
