@@ -33,8 +33,7 @@ from bridle.models import CRF, Tagger
 from bridle.rules import forbid_transition
 from bridle.rules.base import Rule, Soft
 from bridle.rules.loading import parse_lines
-from bridle.serve.evaluation import GoldData, evaluate
-from bridle.serve.schemas import EvaluateAnswer
+from bridle.serve.evaluation import EvaluateAnswer, GoldData, evaluate
 
 SEQUENCES, ROUNDS, TARGET = 500, 7, 0.2
 

@@ -9,8 +9,7 @@ from bridle.rules import parse
 from bridle.rules.base import Rule
 from bridle.rules.lint import lint
 from bridle.rules.loading import parse_example
-from bridle.serve.checking import quick_fix, sentence_forms
-from bridle.serve.schemas import QuickFix
+from bridle.serve.checking import QuickFix, quick_fix, sentence_forms
 
 LABELS = Labels(["O", "AUTHOR", "TITLE", "DATE"], scheme="IO")
 

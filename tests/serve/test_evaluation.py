@@ -22,8 +22,7 @@ from bridle.models import CRF
 from bridle.report import score
 from bridle.rules.base import Rule
 from bridle.rules.loading import parse_lines
-from bridle.serve.evaluation import GoldData, evaluate
-from bridle.serve.schemas import EvaluateAnswer, Quality
+from bridle.serve.evaluation import EvaluateAnswer, GoldData, Quality, evaluate
 from strategies import random_labels, random_rule, seeds
 
 Gold = list[list[Any]]

@@ -46,21 +46,20 @@ def test_each_suggestion_repairs_the_label(client: Client) -> None:
     for suggestion in answer["suggestions"]:
         rules = f"{client.service.default.text}\n{suggestion['rule']}\n"
         assert labels_with(client, columns, rules)[start:end] == [label] * (end - start)
-    best = answer["suggestions"][0]
+    best, effect = answer["suggestions"][0], answer["suggestions"][0]["effect"]
     after = client.ok("/evaluate", {"data": "sample", "rules": f"{client.service.default.text}\n{best['rule']}\n"})
     fewer = sum(base["errors"]) - sum(after["errors"])
-    assert fewer == best["right"] - best["wrong"] > 0
-    assert best["gain"]["gain"] == pytest.approx(after["all"]["f1"] - base["all"]["f1"])
-    assert best["gain"]["low"] <= best["gain"]["gain"] <= best["gain"]["high"]
-    net = [each["right"] - each["wrong"] for each in answer["suggestions"]]
+    assert fewer == effect["right"] - effect["wrong"] > 0
+    assert effect["gain"]["gain"] == pytest.approx(after["all"]["f1"] - base["all"]["f1"])
+    assert effect["gain"]["low"] <= effect["gain"]["gain"] <= effect["gain"]["high"]
+    net = [each["effect"]["right"] - each["effect"]["wrong"] for each in answer["suggestions"]]
     assert net == sorted(net, reverse=True)
 
 
 def test_without_data_there_are_no_effects(client: Client) -> None:
     columns, start, end, label = mistake(client)
     answer = client.ok("/suggest", {"columns": columns, "at": [start, end], "label": label})
-    assert answer["suggestions"]
-    assert all(each["right"] is each["gain"] is None for each in answer["suggestions"])
+    assert answer["suggestions"] and all(each["effect"] is None for each in answer["suggestions"])
 
 
 def test_a_label_that_is_found_needs_no_rule(client: Client) -> None:

@@ -101,11 +101,11 @@ def test_rules_are_learned_that_add_something(client: Client) -> None:
     job = finished(client, {"kind": "learn", "rules": "starts with AUTHOR\n"})
     assert job["state"] == "done", job
     rules = job["result"]["rules"]
-    assert rules and all(row["gain"]["gain"] > 0 for row in rules)
+    assert rules and all(row["effect"]["gain"]["gain"] > 0 for row in rules)
     best = rules[0]["rule"]
     before = client.ok("/evaluate", {"data": "sample", "rules": "starts with AUTHOR\n"})
     after = client.ok("/evaluate", {"data": "sample", "rules": f"starts with AUTHOR\n{best}\n"})
-    assert sum(before["errors"]) - sum(after["errors"]) == rules[0]["right"] - rules[0]["wrong"]
+    assert sum(before["errors"]) - sum(after["errors"]) == rules[0]["effect"]["right"] - rules[0]["effect"]["wrong"]
 
 
 def test_a_job_can_be_stopped_and_is_the_only_one(client: Client) -> None:

@@ -7,27 +7,100 @@ from collections.abc import Sequence
 from inspect import getdoc
 from typing import Literal
 
+from msgspec import Struct
+
 from bridle.learn.examples import run_examples
 from bridle.rules.base import Soft
 from bridle.rules.conditions import TOKENS, Given
 from bridle.rules.lint import Finding, lint
 from bridle.rules.loading import RuleExample
 from bridle.rules.text import Sentence, Slot, quote, quoted_name, sentences
-from bridle.serve.schemas import (
-    CheckAnswer,
-    ExampleLine,
-    ParsedRule,
-    QuickFix,
-    RuleFinding,
-    RulesText,
-    SentenceForm,
-    SentencesAnswer,
-    TestAnswer,
-    TestedExample,
-)
+from bridle.serve.schemas import Names, Request
 from bridle.serve.service import Service, split_lines
 
 _LONGEST_TITLE = 60  # characters
+
+
+class RulesText(Request, kw_only=True):
+    """The text of a .rules file."""
+
+    rules: str
+
+
+class QuickFix(Struct):
+    """Replacement of one line; null deletes the line."""
+
+    title: str
+    line: int
+    replacement: str | None
+
+
+class RuleFinding(Struct):
+    """Finding of the linter; line 0 refers to the text as a whole."""
+
+    line: int
+    level: Literal["error", "warning", "info"]
+    code: str
+    message: str
+    fix: QuickFix | None
+
+
+class ParsedRule(Struct):
+    """A rule and its parts."""
+
+    line: int
+    rule: str
+    sentence: str
+    penalty: float | None
+    per: Literal["sequence", "violation"] | None
+    comment: str
+
+
+class ExampleLine(Struct):
+    """Test case in a text of rules."""
+
+    line: int
+    text: str
+
+
+class CheckAnswer(Struct):
+    """Findings of the linter, rules and test cases of a text."""
+
+    findings: list[RuleFinding]
+    rules: list[ParsedRule]
+    examples: list[ExampleLine]
+
+
+class TestedExample(Struct):
+    """Result of a test case; `wrong` lists the tokens with wrong labels."""
+
+    line: int
+    text: str
+    passed: bool
+    message: str
+    tokens: Names
+    labels: Names
+    wrong: list[int]
+
+
+class TestAnswer(Struct):
+    """Results of all test cases."""
+
+    examples: list[TestedExample]
+
+
+class SentenceForm(Struct):
+    """Form of a sentence, such as ``at most {k} segments of {labels}``, with an example that can be parsed."""
+
+    sentence: str
+    example: str
+    summary: str
+
+
+class SentencesAnswer(Struct):
+    """All forms of sentences."""
+
+    sentences: list[SentenceForm]
 
 
 def check_rules(service: Service, request: RulesText) -> CheckAnswer:

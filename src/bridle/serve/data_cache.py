@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import Any
 
 import msgspec
+from msgspec import UNSET, Struct, UnsetType, field
 
 from bridle.data import Example, Examples
 from bridle.data.base import format_guessed, format_kind, format_named
@@ -18,9 +19,9 @@ from bridle.deadline import check_stopped
 from bridle.errors import BridleError, FileError
 from bridle.recent import RecentCache
 from bridle.serve.errors import HttpError
-from bridle.serve.evaluation import GoldData, evaluate
+from bridle.serve.evaluation import EvaluateAnswer, GoldData, evaluate
 from bridle.serve.limits import TRIAL
-from bridle.serve.schemas import DataAnswer, DataRequest, DataSequence, EvaluateAnswer
+from bridle.serve.schemas import Names, Request
 from bridle.serve.service import RuleText, Service
 from bridle.tagging.labelling import ModelColumns
 
@@ -45,6 +46,39 @@ FORMATS = [
 _MAX_DATA_SETS = 64
 _MAX_NAMED_LABELS = 10  # unknown labels that a warning names
 _encode = msgspec.json.Encoder().encode
+
+
+class DataRequest(Request, kw_only=True):
+    """Text of a data file. Without `format`, the format is detected from the name and the first lines."""
+
+    name: str
+    text: str
+    format: str | None = None
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+class DataSequence(Struct):
+    """A sequence; a missing label is null. `columns` is present if there are columns besides the tokens.
+
+    `text` and `starts`, the characters at which tokens begin, are present if the data has texts.
+    """
+
+    id: str | None
+    tokens: Names
+    labels: list[str | None] | None
+    columns: dict[str, Names] | UnsetType = UNSET
+    text: str | UnsetType = UNSET
+    starts: list[int] | UnsetType = UNSET
+
+
+class DataAnswer(Struct):
+    """Sequences of the data; `id` identifies them in /evaluate."""
+
+    id: str
+    format: str
+    has_gold: bool
+    sequences: list[DataSequence]
+    warnings: list[str]
 
 
 @dataclass(eq=False)
@@ -82,7 +116,7 @@ class Data:
                 None if example.id is None else str(example.id),
                 list(example.tokens),
                 None if example.labels is None else list(example.labels),
-                msgspec.UNSET if len(example.columns) == 1 else self._columns(example),
+                UNSET if len(example.columns) == 1 else self._columns(example),
                 *(
                     (example.text, list(example.starts))
                     if example.text is not None and example.starts is not None

@@ -15,52 +15,39 @@ import msgspec
 from bridle.decoding.threads import thread_count
 from bridle.errors import ModelError
 from bridle.serve import labelstudio, tagging, tuning
-from bridle.serve.checking import check_rules, list_sentences, run_test_cases
-from bridle.serve.data_cache import DataCache, evaluate_rules
-from bridle.serve.errors import HttpError
-from bridle.serve.jobs import Jobs
-from bridle.serve.lanes import Job, Lane
-from bridle.serve.loop_schemas import (
-    CurvesAnswer,
-    CurvesRequest,
-    JobAnswer,
-    JobQuestion,
-    JobRequest,
-    OpenRequest,
-    RulesFile,
-    SaveRequest,
-    SuggestAnswer,
-    SuggestRequest,
+from bridle.serve.checking import (
+    CheckAnswer,
+    RulesText,
+    SentencesAnswer,
+    TestAnswer,
+    check_rules,
+    list_sentences,
+    run_test_cases,
 )
+from bridle.serve.data_cache import DataAnswer, DataCache, DataRequest, evaluate_rules
+from bridle.serve.errors import HttpError
+from bridle.serve.evaluation import EvaluateAnswer, EvaluateRequest
+from bridle.serve.jobs import JobAnswer, JobQuestion, JobRequest, Jobs
+from bridle.serve.labelstudio import PredictAnswer, PredictRequest, SetupAnswer, WebhookAnswer
+from bridle.serve.lanes import Job, Lane
 from bridle.serve.metrics import TYPE, Metrics
 from bridle.serve.schemas import (
-    CheckAnswer,
-    DataAnswer,
-    DataRequest,
     DecodeRequest,
-    EvaluateAnswer,
-    EvaluateRequest,
     ExplainAnswer,
     ExplainRequest,
     Failure,
     HealthAnswer,
     ModelAnswer,
     ModelsAnswer,
-    PredictAnswer,
-    PredictRequest,
     ReadyAnswer,
     RulesRequest,
-    RulesText,
-    SentencesAnswer,
-    SetupAnswer,
     TagAnswer,
     TagRequest,
-    TestAnswer,
-    WebhookAnswer,
 )
 from bridle.serve.service import RuleText, Service
-from bridle.serve.suggesting import suggest_rules
-from bridle.serve.workspace import Workspace, read_model
+from bridle.serve.suggesting import SuggestAnswer, SuggestRequest, suggest_rules
+from bridle.serve.tuning import CurvesAnswer, CurvesRequest
+from bridle.serve.workspace import OpenRequest, RulesFile, SaveRequest, Workspace, read_model
 
 BATCH_TOKENS = 32_768  # tokens that are decoded at once, approximately
 WORKERS = 4  # threads for rules of requests, so that a slow one does not block the others

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import count
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
+from msgspec import Meta, Struct
 
 from bridle.arrays import Ints, ranges
 from bridle.deadline import Deadline
@@ -29,14 +29,127 @@ from bridle.learn.trials import Positions, Trial, Trials, plain_ids, positions_o
 from bridle.recent import RecentCache
 from bridle.report.sequences import CORRECT, GUESSED, RIGHT
 from bridle.report.significance import Floats
-from bridle.rules.base import Rule, Soft
+from bridle.rules.base import Rule
 from bridle.rules.conditions import TokenPlace
-from bridle.serve.schemas import EvaluateAnswer, Gain, Mistake, Quality, RuleFigures, RuleSequences
+from bridle.rules.documents import hard_part
+from bridle.serve.schemas import RulesRequest
 
 _MAX_RULES = 1000  # rules whose violations are cached with the data
 _SAMPLES = 400  # of the bootstrap: enough for an interval that is shown with one decimal
 _MOST_WEIGHTS = 8_000_000  # sequences x samples: larger data gets fewer samples
 _MOST_MISTAKES = 20  # kinds of mistakes that are listed
+
+
+class EvaluateRequest(RulesRequest, kw_only=True):
+    """Rules to evaluate on uploaded data.
+
+    After `budget` seconds, no further rule is tried alone or left out, and `complete` is false.
+    """
+
+    data: str
+    budget: Annotated[float, Meta(ge=0)] | None = None
+
+
+class Quality(Struct):
+    """Token accuracy, F1 of segments, and share of sequences without a mistake."""
+
+    accuracy: float
+    f1: float
+    all_right: float
+
+
+class Gain(Struct):
+    """Gain in F1 with its 95 % bootstrap interval; sequences whose segments became better, and worse."""
+
+    gain: float
+    low: float
+    high: float
+    better: int
+    worse: int
+
+
+class Mistake(Struct):
+    """A gold label and the one that was found instead, with its cause.
+
+    "model": the label is the same without rules. "rules": the label without rules was right. "both": the rules changed
+    a wrong label to another wrong one.
+    """
+
+    gold: str
+    guess: str
+    cause: Literal["model", "rules", "both"]
+    count: int
+    sequences: list[int]
+
+
+class RuleEffect(Struct):
+    """What a rule does on data, beside other rules.
+
+    `gold_breaks` counts sequences whose gold labels break it, `right` and `wrong` the tokens that it makes so, and
+    `changed` lists the sequences that it changes. Null: no gold labels.
+    """
+
+    gold_breaks: int | None
+    right: int | None
+    wrong: int | None
+    gain: Gain | None
+    changed: list[int]
+
+
+class RuleSequences(Struct):
+    """Sequences whose gold labels, labels without rules and labels under all rules violate a rule; those it changed."""
+
+    gold: list[int] | None
+    plain: list[int]
+    best: list[int]
+    changed: list[int] | None
+
+
+class RuleFigures(Struct):
+    """Figures of one rule.
+
+    `gold`, `plain` and `best` count the sequences whose gold labels, labels without rules and labels under all rules
+    violate it; `changed` counts the sequences whose labels depend on it. `alone` is the quality with this rule only,
+    `without` the quality with all others; `gain` compares that with all rules, and `at` lists the sequences behind the
+    counts. Null: no gold labels, or the time was up.
+    """
+
+    line: int | None
+    rule: str
+    gold: int | None
+    plain: int
+    best: int
+    alone: Quality | None
+    without: Quality | None
+    changed: int | None
+    gain: Gain | None
+    at: RuleSequences
+
+
+class EvaluateAnswer(Struct, kw_only=True):
+    """Effect of rules on data, with sequences by number from 0.
+
+    `none` is the quality without rules, `all` with all of them. `broken` lists the sequences whose labels without rules
+    violate one; `improved` and `worse` those with more and fewer correct tokens; `relaxed` those in which no labelling
+    obeys the hard rules.
+    """
+
+    sequences: int
+    tokens: int
+    none: Quality | None
+    all: Quality | None
+    gain: Gain | None
+    rules: list[RuleFigures]
+    changed: list[int]
+    broken: list[int]
+    improved: list[int]
+    worse: list[int]
+    relaxed: list[int]
+    errors: list[int] | None
+    errors_without: list[int] | None
+    mistakes: list[Mistake]
+    complete: bool
+    seconds: float
 
 
 class GoldData:
@@ -244,17 +357,6 @@ class GoldData:
         return differing
 
 
-@dataclass(frozen=True, slots=True)
-class Effect:
-    """The effect of a rule beside others: tokens that become right and wrong, gain in F1, sequences that change."""
-
-    right: int | None
-    wrong: int | None
-    gain: Gain | None
-    changed: list[int]
-    trial: Trial
-
-
 class Additions:
     """Effects of further rules, one at a time, in addition to some rules on labelled sequences.
 
@@ -271,9 +373,8 @@ class Additions:
 
     def gold_breaks(self, rule: Rule) -> int | None:
         """Count the sequences whose gold labels break a rule; None without gold."""
-        bare = rule.rule if isinstance(rule, Soft) else rule
-        placed, given = self._data.place([bare])
-        gold = self._data.violating([bare], placed, given, 1)[1]
+        bare = [hard_part(rule)]
+        gold = self._data.violating(bare, *self._data.place(bare), 1)[1]
         return None if gold is None else int(gold.sum())
 
     def best(self, rule: Rule) -> Trial:
@@ -292,16 +393,16 @@ class Additions:
         relaxed[chosen] = decodings.relaxed
         return Trial(ids, np.union1d(base.touched, chosen), relaxed)
 
-    def effect(self, rule: Rule) -> Effect:
+    def effect(self, rule: Rule) -> RuleEffect:
         """Measure what this rule adds."""
         data, trial = self._data, self.best(rule)
         changed = data.differing(trial.ids, self.base.ids)
         if data.counts is None:
-            return Effect(None, None, None, changed, trial)
+            return RuleEffect(None, None, None, None, changed)
         gold = data.counts.ids
         before, after = (gold >= 0) & (self.base.ids == gold), (gold >= 0) & (trial.ids == gold)
         right, wrong = int((after & ~before).sum()), int((before & ~after).sum())
-        return Effect(right, wrong, data.f1_gain(self.base, trial), changed, trial)
+        return RuleEffect(self.gold_breaks(rule), right, wrong, data.f1_gain(self.base, trial), changed)
 
 
 def numbers(where: Bools) -> list[int]:

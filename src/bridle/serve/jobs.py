@@ -9,13 +9,42 @@ import time
 from collections.abc import Callable
 from typing import Any, Literal
 
+from msgspec import Struct
+
 from bridle import _native
 from bridle.deadline import stopping
 from bridle.serve.errors import HttpError, as_http_error
-from bridle.serve.loop_schemas import JobAnswer
+from bridle.serve.schemas import Error, Request, RulesRequest
+from bridle.serve.tuning import LearnResult, TuneResult
 
 _MOST = 20  # jobs whose results are kept
 _log = logging.getLogger("bridle.serve")
+
+
+class JobRequest(RulesRequest, kw_only=True):
+    """Work on labelled data: tune all rules, tune the rule of a line, or learn rules."""
+
+    kind: Literal["tune", "learn"]
+    data: str
+    line: int | None = None
+
+
+class JobQuestion(Request, kw_only=True):
+    """A job that POST /jobs started, and whether it has to stop."""
+
+    job: str
+    stop: bool = False
+
+
+class JobAnswer(Struct):
+    """State of a job; `message` says what it does at the moment."""
+
+    job: str
+    state: Literal["running", "done", "failed", "stopped"]
+    message: str
+    seconds: float
+    result: TuneResult | LearnResult | None = None
+    error: Error | None = None
 
 
 class BackgroundJob:

@@ -18,16 +18,17 @@ from html import unescape
 from itertools import zip_longest
 from pathlib import Path
 from threading import Lock
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from bridle.atomic import append, replacing
 from bridle.deadline import check_stopped
 from bridle.errors import FileError, shown
 from bridle.serve.errors import HttpError
-from bridle.serve.schemas import PredictAnswer, Prediction, PredictRequest, Span
+from bridle.serve.schemas import Number, Span
 from bridle.serve.service import NO_RULES, Service
 from bridle.serve.tagging import request_error, to_spans
 from bridle.tagging import Block, tag
@@ -37,6 +38,46 @@ _COMMENT = re.compile(r"<!--(?:.*?-->|.*)", re.DOTALL)  # an unclosed comment ex
 _TAG = re.compile(r"<(Labels|Label|Text)\b([^<>]*+)>")
 _MAX_NAME = 200  # characters of a name in the configuration; answers repeat it
 _ATTRIBUTE = re.compile(r"""([A-Za-z_]\w*+)\s*+=\s*+(?:"([^"]*+)"|'([^']*+)')""")
+
+
+class PredictRequest(Struct):
+    """Tasks of Label Studio; other fields are ignored."""
+
+    tasks: list[dict[str, Any]]
+    label_config: str | None = None
+
+
+class Prediction(Struct, kw_only=True):
+    """Regions of a task.
+
+    `probability` is that of its least probable token under the model alone, `probability_with_rules` given the hard
+    rules. `score` is the former, minus 1 if a rule changed a label.
+    """
+
+    model_version: str
+    score: Number
+    result: list[dict[str, Any]]
+    probability: Number = None
+    probability_with_rules: Number = None
+    changed_by_rules: bool = False
+
+
+class PredictAnswer(Struct):
+    """One prediction per task."""
+
+    results: list[Prediction]
+
+
+class SetupAnswer(Struct):
+    """Version of the model, as Label Studio shows it."""
+
+    model_version: str
+
+
+class WebhookAnswer(Struct):
+    """Acknowledgement of an event: was its annotation stored? The server does not train models."""
+
+    status: Literal["stored", "ignored"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from bridle import rules as r
 from bridle.deadline import check_stopped
@@ -27,10 +28,11 @@ from bridle.learn.candidates import KINDS, TOKEN_CLASSES, Limits
 from bridle.learn.counted import Counted
 from bridle.rules.base import Rule
 from bridle.rules.conditions import Tokens
+from bridle.rules.documents import hard_part
 from bridle.serve.errors import HttpError
-from bridle.serve.evaluation import Additions, GoldData
+from bridle.serve.evaluation import Additions, GoldData, RuleEffect
 from bridle.serve.limits import TRIAL
-from bridle.serve.loop_schemas import SuggestAnswer, Suggestion, SuggestRequest
+from bridle.serve.schemas import Names, Pair, RulesRequest
 from bridle.serve.service import RuleText, Service, is_backtracking
 
 _MOST, _FEW = 5, 3  # suggestions; and those after which none that hurts is added
@@ -40,6 +42,32 @@ _MOST_PHRASES, _LEAST_PHRASES = 20, 3  # of a list that is taken from gold label
 _EXCEPTIONS = 0.25  # share of the sequences in which gold may break a candidate of the learner
 _SHARE = 0.02  # of the time of the request for each candidate
 _MARGIN = 1.2  # a soft rule costs so many times the least penalty that repairs the sequence
+
+
+class SuggestRequest(RulesRequest, kw_only=True):
+    """A label that tokens of a sequence should have: tokens at[0] to at[1] - 1. Effects are measured on `data`."""
+
+    columns: dict[str, Names]
+    at: Pair
+    label: str
+    data: str | None = None
+
+
+class Suggestion(Struct):
+    """A rule that repairs the labels, what the score of the sequence loses, and what it does on the data."""
+
+    rule: str
+    reason: str
+    price: float
+    effect: RuleEffect | None
+
+
+class SuggestAnswer(Struct):
+    """Suggestions, the best first, the best labels with the correction, and why there are no suggestions."""
+
+    suggestions: list[Suggestion]
+    labels: Names
+    message: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +135,8 @@ def suggest_rules(service: Service, request: SuggestRequest, rules: RuleText, go
     suggestions = _measure(correction, repairing, gold)
     chosen, kinds = list[Suggestion](), Counter[str]()
     for kind, suggestion in sorted(suggestions, key=lambda pair: _rank(pair[1])):
-        is_harmful = suggestion.gain is not None and suggestion.gain.high < 0
+        gain = None if suggestion.effect is None else suggestion.effect.gain
+        is_harmful = gain is not None and gain.high < 0
         if kinds[kind] < _MOST_OF_A_KIND and len(chosen) < (_FEW if is_harmful else _MOST):
             kinds[kind] += 1
             chosen.append(suggestion)
@@ -116,7 +145,8 @@ def suggest_rules(service: Service, request: SuggestRequest, rules: RuleText, go
 
 def _rank(suggestion: Suggestion) -> tuple[int, int, int]:
     """Sort by the tokens that become right less those that become wrong, then by what else changes, then by length."""
-    return (suggestion.wrong or 0) - (suggestion.right or 0), len(suggestion.changed), len(suggestion.rule)
+    effect = suggestion.effect or RuleEffect(None, None, None, None, [])
+    return (effect.wrong or 0) - (effect.right or 0), len(effect.changed), len(suggestion.rule)
 
 
 def _decode(service: Service, rules: Sequence[Rule], lattice: Batch, given: dict[str, list[str]]) -> Decoding:
@@ -152,7 +182,7 @@ def _read(service: Service, request: SuggestRequest, rules: RuleText) -> _Correc
 
 def _candidates(correction: _Correction, gold: GoldData | None) -> list[_Candidate]:
     """Return candidates that are new; those that the learner supports come after the specific ones."""
-    known = {str(rule.rule if isinstance(rule, r.Soft) else rule) for rule in correction.rules.rules}
+    known = {str(hard_part(rule)) for rule in correction.rules.rules}
     proposed = [*_of_tokens(correction, gold), *_of_labels(correction), *_of_learner(correction, gold)]
     candidates = list[_Candidate]()
     for candidate in proposed:
@@ -309,10 +339,4 @@ def _measure(
 
 def _suggestion(candidate: _Candidate, rule: Rule, price: float, additions: Additions | None) -> Suggestion:
     check_stopped()
-    if additions is None:
-        return Suggestion(str(rule), candidate.reason, price, None, None, None, None, [])
-    effect = additions.effect(rule)
-    gold_breaks = additions.gold_breaks(rule)
-    return Suggestion(
-        str(rule), candidate.reason, price, gold_breaks, effect.right, effect.wrong, effect.gain, effect.changed
-    )
+    return Suggestion(str(rule), candidate.reason, price, None if additions is None else additions.effect(rule))

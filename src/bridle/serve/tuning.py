@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta, Struct
 
 from bridle.deadline import Deadline, check_stopped
 from bridle.learn.evidence import penalty_of, priced
@@ -17,17 +19,91 @@ from bridle.learn.judged import SEEN, scores_of
 from bridle.learn.trials import Trial
 from bridle.learn.tuned import tune_rules
 from bridle.rules.base import Rule, Soft
+from bridle.rules.documents import hard_part
 from bridle.serve.data_cache import Data
 from bridle.serve.errors import HttpError
-from bridle.serve.evaluation import Additions, GoldData
+from bridle.serve.evaluation import Additions, GoldData, RuleEffect
 from bridle.serve.limits import TRIAL
-from bridle.serve.loop_schemas import Curve, CurvePoint, CurvesAnswer, LearnedLine, LearnResult, TunedLine, TuneResult
+from bridle.serve.schemas import Names, RulesRequest
 from bridle.serve.service import RuleText
 
 Say = Callable[[str], None]
 _PENALTIES = (0.5, 1.0, 2.0, 3.0, 4.5, 6.0, 8.0, 10.0)
 _MOST_LEARNED = 30  # rules that are offered
 _LITTLE = 0.0005  # a gain in F1 below this is none
+
+
+class CurvesRequest(RulesRequest, kw_only=True):
+    """Soft rules, or the rules of these lines, for which F1 is measured under several penalties."""
+
+    data: str
+    lines: list[int] | None = None
+    budget: Annotated[float, Meta(ge=0)] = 2.0
+
+
+class CurvePoint(Struct):
+    """F1 under a penalty (null: the rule is hard; 0: it is off), and its gain over the rule switched off."""
+
+    penalty: float | None
+    f1: float
+    low: float
+    high: float
+    gain: float
+
+
+class Curve(Struct):
+    """F1 against the penalty of the rule of a line, and the penalty with the highest F1."""
+
+    line: int
+    points: list[CurvePoint]
+    best: float | None
+
+
+class CurvesAnswer(Struct):
+    """Curves. `seen`: the model was trained on the data, so that penalties look worse than they are."""
+
+    curves: list[Curve]
+    seen: bool
+    complete: bool
+
+
+class TunedLine(Struct):
+    """A rule as it was written and as it is best used; gain in quality among the others."""
+
+    line: int
+    written: str
+    choice: Literal["hard", "soft", "off"]
+    rule: str | None
+    gain: float | None
+    better: int | None
+    worse: int | None
+
+
+class TuneResult(Struct, tag="tune"):
+    """Tuned rules. `best`: the rules as tuned, as written, or no rules label held-out sequences best."""
+
+    rules: list[TunedLine]
+    best: Literal["none", "written", "tuned"]
+    verdict: str
+    notes: Names
+    curve: Curve | None
+
+
+class LearnedLine(Struct):
+    """A learned rule, its evidence, and what it adds to the rules that are there."""
+
+    rule: str
+    evidence: str
+    penalty: float | None
+    effect: RuleEffect
+
+
+class LearnResult(Struct, tag="learn"):
+    """Learned rules, the most useful first."""
+
+    rules: list[LearnedLine]
+    verdict: str
+    notes: Names
 
 
 def fair_data(data: Data, say: Say = lambda text: None) -> GoldData:
@@ -86,12 +162,11 @@ def _curve(gold: GoldData, rules: Sequence[Rule], k: int, line: int, options: di
     rule = rules[k]
     others = Additions(gold, [*rules[:k], *rules[k + 1 :]], **options)
     penalties = sorted({*_PENALTIES, *([rule.penalty] if isinstance(rule, Soft) else [])} - {0.0})
-    bare = rule.rule if isinstance(rule, Soft) else rule
     trials: list[tuple[float | None, Trial]] = [(0.0, others.base)]
     for penalty in penalties:
         check_stopped()
         trials.append((penalty, others.best(priced(rule, penalty))))
-    trials.append((None, others.best(bare)))
+    trials.append((None, others.best(hard_part(rule))))
     points = []
     for price, trial in trials:
         quality, gain = gold.quality(trial), gold.f1_gain(others.base, trial)
@@ -119,8 +194,7 @@ def _tune_line(data: Data, rules: RuleText, line: int, say: Say) -> TuneResult:
     if best.gain < now.gain + _LITTLE:
         best = now
     how = "off" if best.penalty == 0 else "hard" if best.penalty is None else "soft"
-    bare = rule.rule if isinstance(rule, Soft) else rule
-    tuned = None if best.penalty == 0 else bare if best.penalty is None else priced(rule, best.penalty)
+    tuned = None if best.penalty == 0 else hard_part(rule) if best.penalty is None else priced(rule, best.penalty)
     row = TunedLine(line, str(rule), how, None if tuned is None else str(tuned), best.gain, None, None)  # type: ignore[arg-type]
     worth = f"F1 {now.f1:.1%} now, {best.f1:.1%} with this choice"
     verdict = "this rule is best as it is" if best is now else f"{_named(how, best.penalty)}: {worth}"
@@ -158,18 +232,18 @@ def learn_more(data: Data, rules: RuleText, _line: int | None, say: Say) -> Lear
     X, y = _labelled(data)
     say("scoring the data")
     fitted = fit_rules(data.service.tagger, X, y, threads=1, watch=say)
-    known = {str(rule.rule if isinstance(rule, Soft) else rule) for rule in rules.rules}
+    known = {str(hard_part(rule)) for rule in rules.rules}
     additions = Additions(fair_data(data, say), rules.rules, **data.service.limits.of_sequence(TRIAL))
-    lines = list[LearnedLine]()
+    useful = list[tuple[float, LearnedLine]]()
     for k, item in enumerate(fitted.priced):
         rule = item.learned.rule
-        if str(rule.rule if isinstance(rule, Soft) else rule) in known:
+        if str(hard_part(rule)) in known:
             continue
         say(f"measuring rule {k + 1} of {len(fitted.priced)}")
         effect = additions.effect(rule)
         evidence = f"held in {item.learned.held} of {item.learned.of} sequences; {item.learned.kind}"
         penalty = None if penalty_of(rule) == float("inf") else penalty_of(rule)
-        lines.append(LearnedLine(str(rule), evidence, penalty, effect.right, effect.wrong, effect.gain, effect.changed))
-    useful = [line for line in lines if line.gain is not None and line.gain.gain >= _LITTLE]
-    useful.sort(key=lambda line: -(line.gain.gain if line.gain else 0.0))
-    return LearnResult(useful[:_MOST_LEARNED], fitted.verdict, list(fitted.notes))
+        if effect.gain is not None and effect.gain.gain >= _LITTLE:
+            useful.append((effect.gain.gain, LearnedLine(str(rule), evidence, penalty, effect)))
+    useful.sort(key=lambda pair: -pair[0])
+    return LearnResult([line for _, line in useful[:_MOST_LEARNED]], fitted.verdict, list(fitted.notes))

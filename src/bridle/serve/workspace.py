@@ -11,11 +11,36 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from msgspec import Struct
+
 from bridle.atomic import replacing, write_text
 from bridle.errors import FileError
 from bridle.models import Tagger, load
 from bridle.serve.errors import HttpError
-from bridle.serve.loop_schemas import OpenRequest, RulesFile, SaveRequest
+from bridle.serve.schemas import Request
+
+
+class RulesFile(Struct):
+    """The .rules file that the page edits. `text` is null if there is no such file yet."""
+
+    name: str
+    text: str | None
+    fingerprint: str
+
+
+class SaveRequest(Request, kw_only=True):
+    """Rules to write into the file, which must have this fingerprint unless `overwrite` is true."""
+
+    text: str
+    fingerprint: str
+    overwrite: bool = False
+
+
+class OpenRequest(Request, kw_only=True):
+    """A model that `bridle train` wrote, in base64."""
+
+    name: str
+    content: bytes
 
 
 @dataclass(frozen=True)

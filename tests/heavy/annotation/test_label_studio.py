@@ -171,7 +171,7 @@ def test_a_correction_in_label_studio_becomes_a_rule(run: Cli, tmp_path: Path) -
         data = ok(bridle.post("/data", json=sent))["id"]
         question = {"columns": {"word": answer["tokens"]}, "at": [at, at + 1], "label": labels[at], "data": data}
         suggestions = ok(bridle.post("/suggest", json=question))["suggestions"]
-        assert suggestions and suggestions[0]["right"] > 0
+        assert suggestions and suggestions[0]["effect"]["right"] > 0
         rules = (tmp_path / "my.rules").read_text(encoding="utf-8") + suggestions[0]["rule"]
         repaired = ok(bridle.post("/tag", json={"tokens": [answer["tokens"]], "rules": rules}))["results"][0]["labels"]
         assert repaired[at] == labels[at]

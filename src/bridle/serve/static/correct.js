@@ -131,7 +131,7 @@ export function createCorrections({ store, say, busy, worth }, rules, edit, lang
       answer.message ? h("p", {}, answer.message) : h("p", { class: "dim" }, "Each of these rules repairs it. What else they do to the loaded data:"),
       h("ol", { class: "suggested" }, answer.suggestions.map((/** @type {any} */ each) => h("li", {},
         h("span", { class: "rule" }, each.rule), h("span", { class: "dim why" }, each.reason),
-        h("span", { class: "effect" }, effectOf(each), h("span", { class: "dim" }, `; costs ${number(each.price)} here`)),
+        h("span", { class: "effect" }, effectOf(each.effect), h("span", { class: "dim" }, `${each.effect ? "; " : ""}costs ${number(each.price)} here`)),
         h("button", { type: "button", class: "accept", "aria-label": `Use the rule ${each.rule}`, onclick: () => accept(each.rule, answer.labels) }, "Use this rule")))),
       store.get().model.takes_text ? only : null);
   }
@@ -161,15 +161,16 @@ export function createCorrections({ store, say, busy, worth }, rules, edit, lang
 /**
  * The effect of a rule on the data in words.
  *
- * @param {any} each a suggestion, or a learned rule
+ * @param {any} effect of a suggestion or a learned rule; null without data
  * @returns {any[]}
  */
-export function effectOf(each) {
-  if (each.right === null) return [h("span", {}, `changes ${counted(each.changed.length, "sequence")}`)];
+export function effectOf(effect) {
+  if (!effect) return [];
+  if (effect.right === null) return [h("span", {}, `changes ${counted(effect.changed.length, "sequence")}`)];
   return [
-    h("span", { class: each.right ? "good" : "dim" }, `${each.right} right`), ", ", h("span", { class: each.wrong ? "bad" : "dim" }, `${each.wrong} wrong`),
-    each.gain ? [", F1 ", signed(each.gain.gain), h("span", { class: "dim" }, ` (${interval(each.gain)})`)] : null,
-    each.gold_breaks ? h("span", { class: "breaks" }, `; gold breaks it ${each.gold_breaks}×`) : null,
+    h("span", { class: effect.right ? "good" : "dim" }, `${effect.right} right`), ", ", h("span", { class: effect.wrong ? "bad" : "dim" }, `${effect.wrong} wrong`),
+    effect.gain ? [", F1 ", signed(effect.gain.gain), h("span", { class: "dim" }, ` (${interval(effect.gain)})`)] : null,
+    effect.gold_breaks ? h("span", { class: "breaks" }, `; gold breaks it ${effect.gold_breaks}×`) : null,
   ];
 }
 

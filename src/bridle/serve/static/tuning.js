@@ -74,7 +74,7 @@ export function createTuning(root, { store, say, worth }, rules, edit) {
 
   /** @param {any} result */
   function drawLearned(result) {
-    const boxes = result.rules.map((/** @type {any} */ each) => h("input", { type: "checkbox", checked: Boolean(each.gain && each.gain.low > 0), "aria-label": each.rule }));
+    const boxes = result.rules.map((/** @type {any} */ each) => h("input", { type: "checkbox", checked: Boolean(each.effect.gain?.low > 0), "aria-label": each.rule }));
     const use = () => {
       const accepted = result.rules.filter((/** @type {any} */ _, /** @type {number} */ k) => boxes[k].checked);
       edit((text) => accepted.reduce((/** @type {string} */ longer, /** @type {any} */ each) => addRule(longer, `${each.rule}  # learned: ${each.evidence}`), text));
@@ -83,7 +83,7 @@ export function createTuning(root, { store, say, worth }, rules, edit) {
     fill(box, h("div", { class: "card" }, close(),
       h("p", {}, h("strong", {}, result.rules.length ? "These rules would make the labels better, each in addition to yours:" : "No rule was found that adds something to yours.")), notes(result),
       h("ul", { class: "suggested" }, result.rules.map((/** @type {any} */ each, /** @type {number} */ k) => h("li", {},
-        h("label", { class: "rule" }, boxes[k], " ", each.rule), h("span", { class: "dim why" }, each.evidence), h("span", { class: "effect" }, effectOf(each))))),
+        h("label", { class: "rule" }, boxes[k], " ", each.rule), h("span", { class: "dim why" }, each.evidence), h("span", { class: "effect" }, effectOf(each.effect))))),
       result.rules.length ? h("button", { type: "button", class: "accept", onclick: use }, "Add the chosen rules") : null));
     say(`${result.rules.length} rules were found.`);
   }
