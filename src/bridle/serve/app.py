@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import AsyncIterator, Callable, Collection, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from html import escape
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from typing import Any
 
 import msgspec
-from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
-from starlette.routing import Route, Router
 
 from bridle.serve.endpoints import ENDPOINTS, Endpoint, Site, State, describe_api
 from bridle.serve.errors import HttpError, too_large
@@ -88,10 +84,10 @@ def create_app(
     paths = tuple(dict.fromkeys([*(each.path for each in ENDPOINTS), *made_pages]))
     site = Site(services, paths, load=load, corrections=corrections, has_token=token is not None)
     limits = services[0].limits
-    routes = [Route(each.path, _JsonEndpoint(each, limits), methods=[each.method]) for each in ENDPOINTS]
-    routes += [Route(path, page, methods=["GET"]) for path, page in made_pages.items()]
-    routes += [Route(f"/static/{name}", page, methods=["GET"]) for name, page in pages.items()]
-    router = _ErrorRouter(Router(routes, redirect_slashes=False, lifespan=partial(_lifespan, site=site)))
+    routes: dict[str, tuple[str, App]] = {each.path: (each.method, _JsonEndpoint(each, limits)) for each in ENDPOINTS}
+    routes |= {path: ("GET", page) for path, page in made_pages.items()}
+    routes |= {f"/static/{name}": ("GET", page) for name, page in pages.items()}
+    router = _Router(routes, site)
     guarded: Any = Guard(
         router,
         limits,
@@ -166,32 +162,32 @@ def parse_body(decode: Callable[[bytes], Any], body: bytes, max_lists: int) -> A
         raise HttpError(400, "not-json", "the body is not JSON", got=str(error), wanted="JSON in UTF-8") from None
 
 
-class _ErrorRouter:
-    """Starlette's router, with errors of Bridle for unknown paths and methods."""
+class _Router:
+    """An application that finds the endpoint or page of a path, and ends the threads when the server stops."""
 
-    def __init__(self, router: Router) -> None:
-        self._router = router
+    def __init__(self, routes: Mapping[str, tuple[str, App]], site: Site) -> None:
+        self._routes, self._site = routes, site
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and scope[STATE] is None:
+        if scope["type"] == "lifespan":
+            for stage in ("startup", "shutdown"):
+                await receive()
+                if stage == "shutdown":
+                    self._site.close()
+                await send({"type": f"lifespan.{stage}.complete"})
+            return
+        if scope[STATE] is None:
             wanted = "a model that GET /models lists"
             raise HttpError(404, "unknown-model", "there is no such model", wanted=wanted)
-        scope["app"] = self  # makes the router raise instead of sending a page of its own
-        try:
-            await self._router(scope, receive, send)  # type: ignore[arg-type]
-        except HTTPException as error:
-            path, method = scope["path"], scope["method"]
-            if error.status_code == 405:
-                wanted = (error.headers or {}).get("Allow", "another method")
-                raise HttpError(405, "method", f"{path} has no such method", got=method, wanted=wanted) from None
+        path, asked = scope["path"], scope["method"]
+        if path not in self._routes:
             wanted = "a path that GET /docs lists"
-            raise HttpError(404, "not-found", "there is no such path", got=path, wanted=wanted) from None
-
-
-@asynccontextmanager
-async def _lifespan(_app: object, site: Site) -> AsyncIterator[None]:
-    yield
-    site.close()
+            raise HttpError(404, "not-found", "there is no such path", got=path, wanted=wanted)
+        method, app = self._routes[path]
+        if asked != method and (asked, method) != ("HEAD", "GET"):
+            wanted = "GET, HEAD" if method == "GET" else method
+            raise HttpError(405, "method", f"{path} has no such method", got=asked, wanted=wanted)
+        await app(scope, receive, send)
 
 
 # ---- pages ----------------------------------------------------------------------------------------------------------
