@@ -23,18 +23,15 @@ from bridle.cli.evaluating import (
     sequence_name,
 )
 from bridle.cli.options import (
-    ColumnsOption,
-    FormatOption,
-    FormatOptions,
+    DataOptions,
     JsonOption,
-    LabelOption,
     LenientOption,
-    MapOption,
     OnUnknown,
     OnUnknownOption,
     ProgressOption,
     SeedOption,
     ThreadsOption,
+    grouped,
 )
 from bridle.cli.reading import (
     ReadCounts,
@@ -44,7 +41,6 @@ from bridle.cli.reading import (
     parse_format_options,
     reading,
     used_examples,
-    with_map,
 )
 from bridle.data import Examples
 from bridle.data.reader import Reader
@@ -59,7 +55,9 @@ _ON_PAGE = 50  # sequences that a page shows
 
 
 @app.command("compare", cls=Command)
+@grouped
 def compare_systems(
+    *,
     gold: Annotated[str, typer.Argument(metavar="GOLD", help="File with labelled sequences.", show_default=False)],
     systems: Annotated[
         list[str],
@@ -74,11 +72,7 @@ def compare_systems(
         typer.Option("--model", metavar="MODEL", help="Model for .rules files; compared without rules, too."),
     ] = None,
     lenient: LenientOption = False,
-    format: FormatOption = None,
-    columns: ColumnsOption = None,
-    label: LabelOption = None,
-    option: FormatOptions = None,
-    map_labels: MapOption = None,
+    reads: DataOptions,
     predicted_format: PredictedFormat = None,
     predicted_option: PredictedOptions = None,
     scheme: SegmentsOption = Segments.AUTO,
@@ -122,7 +116,6 @@ def compare_systems(
         raise FileError("GOLD is read for each system", got="standard input", wanted="the name of a file")
     refuse_overwrite(html, gold, model, *(part for system in systems for part in _rule_files(system) or [Path(system)]))
     main = None if model is None else bridle.load(model)
-    reads = format, columns, label, with_map(option, map_labels)
     files = Reader(predicted_format, parse_format_options(predicted_option, "--predicted-option"))
     loaded = {system: bridle.load(system) for system in systems if not _rule_files(system) and is_model(system)}
     known = {name for tagger in (main, *loaded.values()) if tagger is not None for name in tagger.labels_}
@@ -199,7 +192,7 @@ class _Source:
     """Gold labels, which are read again for each system, as its model or its file needs them."""
 
     gold: str
-    reads: tuple[str | None, str | None, str | None, list[str] | None]
+    reads: DataOptions
     files: Reader  # of files of predictions
     known: set[str]  # the labels of all models
     on_unknown: OnUnknown
@@ -209,7 +202,9 @@ class _Source:
 
     def by_file(self, path: str, model: Tagger | None) -> list[Pair]:
         """Pair gold with a file of predictions."""
-        reader = make_reader(*self.reads) if model is None else make_model_reader(model, *self.reads)
+        reader = (
+            make_reader(*self.reads.arguments) if model is None else make_model_reader(model, *self.reads.arguments)
+        )
         with ExitStack() as stack:
             pairing = Pairing()
             examples = self._open(stack, reader)
@@ -225,7 +220,7 @@ class _Source:
         """Pair gold with the labels of a model under rules, and measure what each rule changed."""
         rules = load_model_rules(files, model, lenient=self.lenient)
         with ExitStack() as stack:
-            examples = self._open(stack, make_model_reader(model, *self.reads))
+            examples = self._open(stack, make_model_reader(model, *self.reads.arguments))
             used = used_examples(examples.labelled(), self.known, self.on_unknown)
             pairs = list(Pairing().by_model(used, model, rules, self.threads))
         if not rules:

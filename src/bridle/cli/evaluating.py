@@ -18,17 +18,14 @@ from bridle.atomic import write_text
 from bridle.cli.base import Command, app, json_line, refuse_overwrite, show, warn
 from bridle.cli.options import (
     COMPLETE_FORMATS,
-    ColumnsOption,
-    FormatOption,
-    FormatOptions,
+    DataOptions,
     JsonOption,
-    LabelOption,
     LenientOption,
-    MapOption,
     OnUnknown,
     OnUnknownOption,
     ProgressOption,
     ThreadsOption,
+    grouped,
 )
 from bridle.cli.reading import (
     ReadCounts,
@@ -43,7 +40,6 @@ from bridle.cli.reading import (
     source_name,
     used_examples,
     warn_unknown_labels,
-    with_map,
 )
 from bridle.data import Example, Examples
 from bridle.data.base import Format, format_named
@@ -101,7 +97,9 @@ PredictedOptions = Annotated[
 
 
 @app.command("eval", cls=Command)
+@grouped
 def evaluate(
+    *,
     gold: Annotated[str, typer.Argument(metavar="GOLD", help="Labelled sequences; - reads stdin.", show_default=False)],
     predicted: Annotated[
         str | None,
@@ -119,11 +117,7 @@ def evaluate(
         ),
     ] = None,
     lenient: LenientOption = False,
-    format: FormatOption = None,
-    columns: ColumnsOption = None,
-    label: LabelOption = None,
-    option: FormatOptions = None,
-    map_labels: MapOption = None,
+    reads: DataOptions,
     predicted_format: PredictedFormat = None,
     predicted_option: PredictedOptions = None,
     scheme: SegmentsOption = Segments.AUTO,
@@ -181,8 +175,7 @@ def evaluate(
         raise FileError("both files are standard input", got="- twice", wanted="a file for one of them")
     refuse_overwrite(html, gold, predicted, model, *(rules or ()), flag="--html")
     tagger = None if model is None else bridle.load(model)
-    reads = format, columns, label, with_map(option, map_labels)
-    reader = make_reader(*reads) if tagger is None else make_model_reader(tagger, *reads)
+    reader = make_reader(*reads.arguments) if tagger is None else make_model_reader(tagger, *reads.arguments)
     other = Reader(predicted_format, parse_format_options(predicted_option, "--predicted-option"))
     if predicted is None and (other.format or other.options):
         got = "--predicted-format" if other.format else "--predicted-option"

@@ -16,28 +16,15 @@ from rich.console import Console
 
 import bridle
 from bridle.atomic import write_text
-from bridle.cli.base import (
-    NO_ANSWER,
-    WARNINGS,
-    Command,
-    app,
-    exit_with,
-    json_line,
-    refuse_overwrite,
-    warn,
-)
+from bridle.cli.base import NO_ANSWER, WARNINGS, Command, app, exit_with, json_line, refuse_overwrite, warn
 from bridle.cli.decoding import agreed_labels
 from bridle.cli.options import (
-    ColumnsOption,
+    DataOptions,
     EngineOption,
-    FormatOption,
-    FormatOptions,
     JsonOption,
-    LabelOption,
     LabelsFileOption,
     LabelsOption,
     LenientOption,
-    MapOption,
     MemoryOption,
     ProgressOption,
     RulesOption,
@@ -45,6 +32,7 @@ from bridle.cli.options import (
     SchemeOption,
     ThreadsOption,
     TimeLimitOption,
+    grouped,
     parse_size,
 )
 from bridle.cli.progress import ProgressBar
@@ -60,7 +48,6 @@ from bridle.cli.reading import (
     source_name,
     text_example,
     warn_unknown_labels,
-    with_map,
 )
 from bridle.data import Example, open_scores
 from bridle.data.reader import Reader
@@ -78,7 +65,9 @@ from bridle.report.trellis import Show, draw_trellis
 
 
 @app.command(cls=Command)
+@grouped
 def explain(
+    *,
     context: typer.Context,
     model: Annotated[
         Path | None, typer.Argument(metavar="MODEL", help="Model that bridle train wrote.", show_default=False)
@@ -106,11 +95,7 @@ def explain(
     whole: Annotated[
         bool, typer.Option("--all", help="Show all tokens of a long sequence, not only those near a change.")
     ] = False,
-    format: FormatOption = None,
-    columns: ColumnsOption = None,
-    label: LabelOption = None,
-    option: FormatOptions = None,
-    map_labels: MapOption = None,
+    reads: DataOptions,
     labels: LabelsOption = None,
     labels_file: LabelsFileOption = None,
     scheme: SchemeOption = Scheme.AUTO,
@@ -173,9 +158,7 @@ def explain(
     if scores is not None:
         selected = from_scores(scores, selection, label_names(labels, labels_file), scheme, decoder_of)
     else:
-        selected = from_model(
-            model, data, selection, (format, columns, label, with_map(option, map_labels)), decoder_of, progress
-        )
+        selected = from_model(model, data, selection, reads, decoder_of, progress)
     output = _Output(k, "all" if whole else "changes", html, svg, as_json)
     if len(selected) == 1:
         with ProgressBar(progress, "measuring the effect of each rule") as bar:
@@ -204,7 +187,7 @@ _FLAGS = {
     "columns": "--columns",
     "label": "--label",
     "option": "--option",
-    "map_labels": "--map",
+    "map": "--map",
 }
 
 
@@ -287,7 +270,7 @@ def _look(context: typer.Context, selected: SelectedSequences, effects: Impact) 
     named += [("max_memory", "--max-memory")]
     for key, flag in named:
         words += [flag, str(params[key])] if params[key] is not None else []
-    for key, flag in (("rules", "--rules"), ("option", "--option"), ("map_labels", "--map")):
+    for key, flag in (("rules", "--rules"), ("option", "--option"), ("map", "--map")):
         for value in params[key] or []:
             words += [flag, str(value)]
     words += ["--lenient"] if params["lenient"] else []
@@ -296,9 +279,6 @@ def _look(context: typer.Context, selected: SelectedSequences, effects: Impact) 
     if params["engine"] != "auto":
         words += ["--engine", params["engine"]]
     return shlex.join([*words, "--sequence", str(telling[0].sequence)])
-
-
-Reads = tuple[str | None, str | None, str | None, list[str] | None]  # --format, --columns, --label, --option
 
 
 @dataclass(frozen=True)
@@ -454,7 +434,7 @@ def from_model(
     model: Path | None,
     data: str | None,
     selection: Selection,
-    reads: Reads,
+    reads: DataOptions,
     decoder_of: Callable[[Labels], Decoder],
     progress: bool | None,
 ) -> SelectedSequences:
@@ -463,11 +443,11 @@ def from_model(
     decoder = decoder_of(tagger.labels_)
     before = Reader.noted(tagger.notes_)
     if selection.text is not None:
-        examples = [text_example(selection.text, make_reader(*reads, before))]
+        examples = [text_example(selection.text, make_reader(*reads.arguments, before))]
     else:
         tags = Reader.noted(tagger.notes_, "missing")
         # Labels may be missing; but where the markup is the labels, it is wanted.
-        reader = make_model_reader(tagger, *reads, "there" if tags.format == "text" else "missing")
+        reader = make_model_reader(tagger, *reads.arguments, "there" if tags.format == "text" else "missing")
         with reading(reader, str(data), progress, "reading") as (every, step):
             examples = list(_picked(every, selection, step))
     source = "--text" if data is None else source_name(data)

@@ -26,18 +26,14 @@ from bridle.cli.base import (
     warn,
 )
 from bridle.cli.options import (
-    ColumnsOption,
     CrossFitOption,
-    FormatOption,
-    FormatOptions,
+    DataOptions,
     HoldOut,
     HoldOutOption,
     JsonOption,
-    LabelOption,
     LabelsOption,
     Learnable,
     LearnableOption,
-    MapOption,
     ProgressOption,
     Scheme,
     SchemeOption,
@@ -46,6 +42,7 @@ from bridle.cli.options import (
     ScoresOption,
     SeedOption,
     ThreadsOption,
+    grouped,
 )
 from bridle.cli.progress import ProgressBar
 from bridle.cli.reading import (
@@ -58,7 +55,6 @@ from bridle.cli.reading import (
     model_inputs,
     read_all,
     used_examples,
-    with_map,
 )
 from bridle.cli.training_run import print_feature_choice, save_cross_fit, trial_printer
 from bridle.data import Example, Lines
@@ -89,7 +85,9 @@ class Penalty(StrEnum):
 
 
 @app.command(cls=Command)
+@grouped
 def learn(
+    *,
     context: typer.Context,
     out: Annotated[str, typer.Option("-o", "--out", metavar="FILE", help="File for the rules; - writes to stdout.")],
     data: Annotated[
@@ -155,11 +153,7 @@ def learn(
     cutoff: Annotated[
         int, typer.Option(metavar="N", min=0, help="Deterministic rules: a context must occur more than N times.")
     ] = 5,
-    format: FormatOption = None,
-    columns: ColumnsOption = None,
-    label: LabelOption = None,
-    option: FormatOptions = None,
-    map_labels: MapOption = None,
+    reads: DataOptions,
     seed: SeedOption = 0,
     threads: ThreadsOption = 0,
     as_json: JsonOption = False,
@@ -230,9 +224,8 @@ def learn(
         check_model_path(cross_fit)
     context.with_resource(claimed(out, cross_fit))
     tagger = None if model is None else bridle.load(model)
-    reads = format, columns, label, with_map(option, map_labels)
     examples, reader = read_all(
-        make_reader(*reads) if tagger is None else make_model_reader(tagger, *reads),
+        make_reader(*reads.arguments) if tagger is None else make_model_reader(tagger, *reads.arguments),
         gold,
         progress,
         gaps="keep" if scores else "leave out",

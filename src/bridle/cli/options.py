@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass, fields, is_dataclass
 from enum import StrEnum
 from fractions import Fraction
+from functools import wraps
+from inspect import Parameter, signature
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, TypeVar, cast, get_type_hints
 
 import typer
 
@@ -20,6 +23,7 @@ from bridle.features import SETS
 
 # Panels of the help; options without a panel come first.
 DATA, RULES, LIMITS, OUTPUT, ADVANCED = "Data", "Rules", "Limits", "Output", "Advanced"
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 _UNITS = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
 
 
@@ -106,6 +110,32 @@ def parse_size(size: str | None, option: str = "max_memory") -> int:
     return count
 
 
+def grouped(command: _Function) -> _Function:
+    """Let a command take options that belong together as one parameter, which is a dataclass such as `DataOptions`."""
+    groups: dict[str, type] = {}
+    flat: list[Parameter] = []
+    for parameter in signature(command, eval_str=True).parameters.values():
+        if not is_dataclass(parameter.annotation):
+            flat.append(parameter.replace(kind=Parameter.KEYWORD_ONLY))
+            continue
+        group = groups[parameter.name] = cast(type, parameter.annotation)
+        hints = get_type_hints(group, include_extras=True)
+        flat += [
+            Parameter(field.name, Parameter.KEYWORD_ONLY, default=field.default, annotation=hints[field.name])
+            for field in fields(group)
+        ]
+
+    @wraps(command)
+    def run(**values: Any) -> Any:
+        for name, group in groups.items():
+            values[name] = group(**{field.name: values.pop(field.name) for field in fields(group)})
+        return command(**values)
+
+    run.__signature__ = signature(command).replace(parameters=flat)  # type: ignore[attr-defined]
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in flat}
+    return cast(_Function, run)
+
+
 COMPLETE_FORMATS = complete_from(formats)
 COMPLETE_FEATURES = complete_from(lambda: ["auto", *SETS])
 
@@ -153,6 +183,25 @@ MapOption = Annotated[
         rich_help_panel=DATA,
     ),
 ]
+
+
+@dataclass(frozen=True, slots=True)
+class DataOptions:
+    """Options about reading labelled sequences."""
+
+    format: FormatOption = None
+    columns: ColumnsOption = None
+    label: LabelOption = None
+    option: FormatOptions = None
+    map: MapOption = None
+
+    @property
+    def arguments(self) -> tuple[str | None, str | None, str | None, list[str] | None]:
+        """Return format, columns, label and options of the format, for `make_reader` and `make_model_reader`."""
+        options = [*(self.option or ()), *(f"map={pairs}" for pairs in self.map or ())]
+        return self.format, self.columns, self.label, options or None
+
+
 TokensOption = Annotated[
     TokensKind | None,
     typer.Option(

@@ -29,16 +29,12 @@ from bridle.cli.base import (
     show_data,
 )
 from bridle.cli.options import (
-    ColumnsOption,
+    DataOptions,
     EngineOption,
-    FormatOption,
-    FormatOptions,
     JsonOption,
-    LabelOption,
     LabelsFileOption,
     LabelsOption,
     LenientOption,
-    MapOption,
     MemoryOption,
     PlotOption,
     ProgressOption,
@@ -48,6 +44,7 @@ from bridle.cli.options import (
     TimeLimitOption,
     TokensKind,
     TokensOption,
+    grouped,
     parse_size,
 )
 from bridle.cli.reading import (
@@ -60,7 +57,6 @@ from bridle.cli.reading import (
     make_reader,
     read_all,
     rule_inputs,
-    with_map,
 )
 from bridle.data import Example
 from bridle.errors import FileError, LabelError, RuleError
@@ -197,7 +193,9 @@ def _table(findings: list[Finding]) -> Table:
 
 
 @rules_app.command("test", cls=Command)
+@grouped
 def rules_test(
+    *,
     rules: Annotated[Path, typer.Argument(metavar="RULES", help=".rules file to measure.", show_default=False)],
     data: Annotated[
         list[str] | None,
@@ -215,11 +213,7 @@ def rules_test(
         Path | None,
         typer.Option("--model", metavar="MODEL", help="Measure what the rules do to the labels of this model."),
     ] = None,
-    format: FormatOption = None,
-    columns: ColumnsOption = None,
-    label: LabelOption = None,
-    option: FormatOptions = None,
-    map_labels: MapOption = None,
+    reads: DataOptions,
     tokens: TokensOption = None,
     labels: LabelsOption = None,
     labels_file: LabelsFileOption = None,
@@ -277,8 +271,10 @@ def rules_test(
     if not data:
         print_cases(loaded, outcomes, as_json=as_json)
         raise typer.Exit(WARNINGS if any_failed(outcomes) else 0)
-    reads = format, columns, label, with_map(option, map_labels)
-    reader, names = make_reader(*reads) if tagger is None else make_model_reader(tagger, *reads), set[str | None]()
+    reader, names = (
+        make_reader(*reads.arguments) if tagger is None else make_model_reader(tagger, *reads.arguments),
+        set[str | None](),
+    )
     examples, _ = read_all(reader, data, progress, names=names)
     gold = gold_labels(examples)
     extra = label_names(labels, labels_file) or ()

@@ -21,19 +21,15 @@ from bridle.cli.base import (
 )
 from bridle.cli.learning import check_sources, judged_by, load_scores, split_scores, write_rules
 from bridle.cli.options import (
-    ColumnsOption,
     CrossFitOption,
-    FormatOption,
-    FormatOptions,
+    DataOptions,
     HoldOut,
     HoldOutOption,
     JsonOption,
-    LabelOption,
     LabelsOption,
     Learnable,
     LearnableOption,
     LenientOption,
-    MapOption,
     PlotOption,
     ProgressOption,
     Scheme,
@@ -43,17 +39,10 @@ from bridle.cli.options import (
     ScoresOption,
     SeedOption,
     ThreadsOption,
+    grouped,
 )
 from bridle.cli.progress import ProgressBar
-from bridle.cli.reading import (
-    checked_lines,
-    file_groups,
-    make_model_reader,
-    make_reader,
-    read_all,
-    used_examples,
-    with_map,
-)
+from bridle.cli.reading import checked_lines, file_groups, make_model_reader, make_reader, read_all, used_examples
 from bridle.cli.rules import Rules, rules_app
 from bridle.errors import FileError, ModelError, RuleError
 from bridle.learn import Scores, tune_rules
@@ -64,7 +53,9 @@ from bridle.rules.loading import Line, read_files
 
 
 @rules_app.command("tune", cls=Command)
+@grouped
 def rules_tune(
+    *,
     context: typer.Context,
     rules: Rules,
     data: Annotated[
@@ -89,11 +80,7 @@ def rules_tune(
     lenient: LenientOption = False,
     scored_by: ScoredByOption = ScoredBy.AUTO,
     on_unknown: LearnableOption = Learnable.RAISE,
-    format: FormatOption = None,
-    columns: ColumnsOption = None,
-    label: LabelOption = None,
-    option: FormatOptions = None,
-    map_labels: MapOption = None,
+    reads: DataOptions,
     seed: SeedOption = 0,
     threads: ThreadsOption = 0,
     as_json: JsonOption = False,
@@ -140,11 +127,10 @@ def rules_tune(
     if cross_fit is not None:
         check_model_path(cross_fit)
     context.with_resource(claimed(out, cross_fit))
-    reads = format, columns, label, with_map(option, map_labels)
     source: Tagger | Scores
     examples = None
     if model is None:
-        examples, _ = read_all(make_reader(*reads), data, progress, gaps="keep")
+        examples, _ = read_all(make_reader(*reads.arguments), data, progress, gaps="keep")
         source = load_scores(score_files, examples, labels, scheme, on_unknown)
         known = source.labels
     else:
@@ -160,7 +146,7 @@ def rules_tune(
         raise RuleError("there are no rules", got=got, wanted="one rule per line", where=", ".join(map(str, rules)))
     _check_lists(lines_read, out)
     if isinstance(source, Tagger):
-        examples, _ = read_all(make_model_reader(source, *reads), data, progress)
+        examples, _ = read_all(make_model_reader(source, *reads.arguments), data, progress)
         examples = list(used_examples(examples, source.labels_, on_unknown))
     assert examples is not None
     groups, say = file_groups(examples, hold_out), ProgressBar(progress, "tuning").say

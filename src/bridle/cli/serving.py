@@ -17,18 +17,15 @@ from bridle.cli.base import Command, app, print_stderr, warn
 from bridle.cli.options import (
     LIMITS,
     OUTPUT,
-    ColumnsOption,
-    FormatOption,
-    FormatOptions,
-    LabelOption,
-    MapOption,
+    DataOptions,
     RulesOption,
     ThreadsOption,
     TokensKind,
     TokensOption,
+    grouped,
     parse_size,
 )
-from bridle.cli.reading import make_model_reader, with_map
+from bridle.cli.reading import make_model_reader
 from bridle.errors import BridleError, RuleError
 from bridle.extras import needed
 from bridle.models import Tagger
@@ -80,7 +77,9 @@ def _limit(help: str, *, metavar: str = "N", min: float | None = 1) -> Any:
 
 
 @app.command(cls=Command)
+@grouped
 def serve(
+    *,
     models: Annotated[
         list[Path],
         typer.Argument(metavar="MODEL...", help="Models that bridle train wrote; the first is the default."),
@@ -94,11 +93,7 @@ def serve(
         typer.Option("--rule-set", metavar="NAME=FILE", help="Further rules that requests can name; can be repeated."),
     ] = None,
     data: DataOption = None,
-    format: FormatOption = None,
-    columns: ColumnsOption = None,
-    label: LabelOption = None,
-    option: FormatOptions = None,
-    map_labels: MapOption = None,
+    reads: DataOptions,
     tokens: TokensOption = None,
     host: HostOption = "127.0.0.1",
     port: Annotated[
@@ -209,7 +204,7 @@ def serve(
         services = []
         for k, model in enumerate(models):
             tagger, own = bridle.load(model), _rules_of(model.stem, rules, known)
-            sample = _examples(tagger, None if k else data, format, columns, label, with_map(option, map_labels))
+            sample = _examples(tagger, None if k else data, reads)
             sets = None if k else rule_set
             services.append(_service(tagger, model.stem, own, sets, sample, limits, threads, tokens))
         return services
@@ -229,7 +224,9 @@ def serve(
 
 
 @app.command(cls=Command)
+@grouped
 def explore(
+    *,
     files: Annotated[
         list[Path] | None,
         typer.Argument(
@@ -239,11 +236,7 @@ def explore(
     ] = None,
     rules: RulesOption = None,
     data: DataOption = None,
-    format: FormatOption = None,
-    columns: ColumnsOption = None,
-    label: LabelOption = None,
-    option: FormatOptions = None,
-    map_labels: MapOption = None,
+    reads: DataOptions,
     tokens: TokensOption = None,
     port: Annotated[
         int | None,
@@ -299,9 +292,7 @@ def explore(
         "references" if model is None else model.stem,
         read,
         None,
-        embedded_sample()
-        if model is None and data is None
-        else _examples(tagger, data, format, columns, label, with_map(option, map_labels)),
+        embedded_sample() if model is None and data is None else _examples(tagger, data, reads),
         Limits(**EXPLORER_LIMITS),  # type: ignore[arg-type]
         0,
         tokens,
@@ -321,18 +312,11 @@ def _check_extra() -> None:
         needed(package, "serve", "the HTTP service needs msgspec, Starlette, uvicorn and httptools")
 
 
-def _examples(
-    tagger: Tagger,
-    data: str | None,
-    format: str | None,
-    columns: str | None,
-    label: str | None,
-    option: list[str] | None,
-) -> list[Example]:
+def _examples(tagger: Tagger, data: str | None, reads: DataOptions) -> list[Example]:
     """Return the sequences that the page shows."""
     if data is None:
         return []
-    with make_model_reader(tagger, format, columns, label, option, labels="missing").open(data) as examples:
+    with make_model_reader(tagger, *reads.arguments, "missing").open(data) as examples:
         return list(examples)
 
 

@@ -11,16 +11,8 @@ from typing import Annotated, Any
 import typer
 
 from bridle.cli.base import Command, app, check_writable, json_line, refuse_overwrite, show, warn
-from bridle.cli.options import (
-    ColumnsOption,
-    FormatOption,
-    FormatOptions,
-    JsonOption,
-    LabelOption,
-    MapOption,
-    SeedOption,
-)
-from bridle.cli.reading import make_reader, with_map
+from bridle.cli.options import DataOptions, JsonOption, SeedOption, grouped
+from bridle.cli.reading import make_reader
 from bridle.data import Example, Lines, split_indices, write
 from bridle.data.base import format_named
 from bridle.data.conll import DOCSTART
@@ -44,7 +36,9 @@ class Duplicates(StrEnum):
 
 
 @app.command(cls=Command)
+@grouped
 def split(
+    *,
     data: Annotated[
         list[str],
         typer.Argument(metavar="DATA", help="Files with labelled sequences, optionally gzipped.", show_default=False),
@@ -69,11 +63,7 @@ def split(
     ] = Duplicates.KEEP,
     force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
     seed: SeedOption = 0,
-    format: FormatOption = None,
-    columns: ColumnsOption = None,
-    label: LabelOption = None,
-    option: FormatOptions = None,
-    map_labels: MapOption = None,
+    reads: DataOptions,
     as_json: JsonOption = False,
 ) -> None:
     """Split labelled sequences into training, development and test data.
@@ -103,7 +93,7 @@ def split(
         if place.exists() and not force:
             wanted = "another folder, or --force"
             raise FileError("this file would be overwritten", got=f"-o {out}", wanted=wanted, where=str(place))
-    files, reader = _read(make_reader(format, columns, label, with_map(option, map_labels)), data)
+    files, reader = _read(make_reader(*reads.arguments), data)
     copied = _copied(files, reader)
     examples = [example for _, examples_of_file in files for example in examples_of_file]
     groups = _groups(files, by, copied)

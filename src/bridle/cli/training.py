@@ -20,15 +20,11 @@ from bridle.cli import training_run
 from bridle.cli.base import Command, app, check_model_path, check_writable, exit_with, json_line, refuse_overwrite, warn
 from bridle.cli.options import (
     COMPLETE_FEATURES,
-    ColumnsOption,
-    FormatOption,
-    FormatOptions,
+    DataOptions,
     HoldOut,
     HoldOutOption,
     JsonOption,
-    LabelOption,
     LenientOption,
-    MapOption,
     Measure,
     MeasureOption,
     OnUnknown,
@@ -38,9 +34,10 @@ from bridle.cli.options import (
     SchemeOption,
     SeedOption,
     ThreadsOption,
+    grouped,
 )
 from bridle.cli.progress import ProgressBar
-from bridle.cli.reading import file_groups, load_rules, make_reader, read_all, used_examples, with_map
+from bridle.cli.reading import file_groups, load_rules, make_reader, read_all, used_examples
 from bridle.cli.training_run import Comparison, Learner
 from bridle.errors import FileError, ModelError, shown
 from bridle.features import SETS
@@ -159,7 +156,9 @@ _CHOOSING, _DATA, _TRAINING, _OUTPUT = "Choosing settings", "Data", "Training", 
 
 
 @app.command(cls=Command)
+@grouped
 def train(
+    *,
     context: typer.Context,
     data: Annotated[
         list[str] | None, typer.Argument(metavar="DATA", help="Labelled sequences, optionally gzipped; - reads stdin.")
@@ -196,11 +195,7 @@ def train(
     write_settings: Annotated[
         Path | None, typer.Option(metavar="FILE.toml", help="Write the settings in force to this file.")
     ] = None,
-    format: FormatOption = None,
-    columns: ColumnsOption = None,
-    label: LabelOption = None,
-    option: FormatOptions = None,
-    map: MapOption = None,
+    reads: DataOptions,
     scheme: SchemeOption = Scheme.AUTO,
     labels: Annotated[
         str | None,
@@ -389,7 +384,7 @@ def train(
     in_force = _settings_in_force(context, rare, data)
     if write_settings is not None:
         _write_settings(write_settings, in_force)
-    examples, reader = read_all(make_reader(format, columns, label, with_map(option, map)), data, progress, "keep")
+    examples, reader = read_all(make_reader(*reads.arguments), data, progress, "keep")
     training_run.warn_missing_labels(examples)
     if search and learner is not Learner.CRF:  # they are about the search
         of_model = replace(rare, folds=None, tuning_seconds=None)
