@@ -30,13 +30,10 @@ def examples(n: int, seed: int = 1) -> list[dict[str, Any]]:
     return [{"tokens": words, "labels": labels} for words, labels in (invoice(rng) for _ in range(n))]
 
 
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[TokenClassifier, WordCollator]:
-    model = TokenClassifier.from_encoder(encoder(), INVOICE, [ONE, "TAX before TOTAL [penalty 0.5]"])
-    collate = WordCollator(word_piece(), model.labels)
+def trainer(folder: Path, model: TokenClassifier, collate: WordCollator, steps: int = 200) -> Trainer:
     arguments = TrainingArguments(
-        str(tmp_path_factory.mktemp("trainer")),
-        max_steps=200,
+        str(folder),
+        max_steps=steps,
         per_device_train_batch_size=16,
         learning_rate=5e-3,
         remove_unused_columns=False,
@@ -47,7 +44,14 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[TokenClassifier, 
         dataloader_pin_memory=False,
         logging_strategy="no",
     )
-    Trainer(model, arguments, train_dataset=examples(300), data_collator=collate).train()
+    return Trainer(model, arguments, train_dataset=examples(300), data_collator=collate)
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[TokenClassifier, WordCollator]:
+    model = TokenClassifier.from_encoder(encoder(), INVOICE, [ONE, "TAX before TOTAL [penalty 0.5]"])
+    collate = WordCollator(word_piece(), model.labels)
+    trainer(tmp_path_factory.mktemp("trainer"), model, collate).train()
     return model.eval(), collate
 
 
@@ -63,9 +67,46 @@ def test_the_trainer_trains_it_under_rules(trained: tuple[TokenClassifier, WordC
                    for labels in answers for rule in decoder.rules)  # fmt: skip
 
 
+def test_the_trainer_evaluates_and_predicts(trained: tuple[TokenClassifier, WordCollator], tmp_path: Path) -> None:
+    """Sequences of different lengths, in several batches: predictions are the emissions, padded with -100."""
+    model, collate = trained
+    test = examples(20, seed=6)
+    at_work = trainer(tmp_path, model, collate)
+    output = at_work.predict(test)
+    longest = max(len(e["tokens"]) for e in test)
+    assert output.predictions.shape == (20, longest, len(model.labels))
+    assert output.metrics["test_loss"] == pytest.approx(at_work.evaluate(test)["eval_loss"], rel=1e-5)
+    for example, labels in zip(test, output.label_ids, strict=True):
+        assert [model.labels.names[y] for y in labels if y != -100] == example["labels"]
+    words = [len(e["tokens"]) for e in test]
+    emissions = [torch.tensor(scores[:n]) for scores, n in zip(output.predictions, words, strict=True)]
+    answers = [model.crf.decode(scores[None], torch.ones(1, len(scores), dtype=torch.bool))[0] for scores in emissions]
+    assert [[model.labels.names[y] for y in ids] for ids in answers] == model.predict(collate(test))
+
+
+@pytest.mark.filterwarnings("ignore:`gradient_checkpointing_enable` is deprecated")
+def test_memory_can_be_saved_in_training() -> None:
+    """Activations of the encoder are computed again, with the same gradients."""
+    gradients = []
+    for saving in (False, True):
+        model = TokenClassifier.from_encoder(encoder(), INVOICE, [ONE])
+        torch.manual_seed(1)
+        torch.nn.init.normal_(model.classifier.weight, std=0.02)
+        if saving:
+            model.gradient_checkpointing_enable({"use_reentrant": False})
+        torch.manual_seed(2)
+        batch = WordCollator(word_piece(), model.labels)(examples(4))
+        model.train()(**batch).loss.backward()
+        gradients.append(model.encoder.embeddings.word_embeddings.weight.grad)
+    assert torch.allclose(*gradients, atol=1e-7) and gradients[0].abs().max() > 0
+
+
 def test_what_was_saved_answers_alike(trained: tuple[TokenClassifier, WordCollator], tmp_path: Path) -> None:
     model, collate = trained
     model.save_pretrained(tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {"config.json", "model.safetensors"}  # no pickle
+    _, report = TokenClassifier.from_pretrained(tmp_path, output_loading_info=True)
+    assert not any(report.values())  # nothing is missing, nothing is initialised again
     batch = collate(examples(8, seed=3))
     for load in (TokenClassifier, AutoModelForTokenClassification):
         again = load.from_pretrained(tmp_path).eval()
@@ -131,6 +172,26 @@ def test_a_word_cut_by_a_window_keeps_its_first_sub_word() -> None:
         assert flat[at].item() == texts([w], is_split_into_words=True)["input_ids"][1]
 
 
+def test_a_word_without_sub_words_keeps_its_place() -> None:
+    """Its scores are equal for all labels; rules and transitions decide."""
+    model = TokenClassifier.from_encoder(encoder(), INVOICE, ["forbid TOTAL at 0", "fix TAX at 1"]).eval()
+    batch = WordCollator(word_piece(), model.labels)([{"tokens": ["total", "", "40"], "labels": ["O", "B-TAX", "O"]}])
+    assert batch["word_starts"].tolist() == [[1, -2, 2]]
+    assert model(**batch).logits[0, 1].tolist() == [0] * len(INVOICE)
+    [labels] = model.predict(batch)
+    assert len(labels) == 3 and labels[1] == "B-TAX"
+    assert model(**batch).loss.isfinite()
+
+
+def test_a_tokenizer_without_a_limit_makes_one_window() -> None:
+    tokenizer = word_piece()
+    tokenizer.model_max_length = int(1e30)  # as transformers calls it
+    words = ["total"] * 50
+    batch = WordCollator(tokenizer, bridle.Labels(INVOICE))([{"tokens": words}, {"tokens": words[:3]}])
+    assert batch["input_ids"].shape == (2, 52)
+    assert (batch["word_starts"][0] == torch.arange(1, 51)).all()
+
+
 def test_errors_say_what_is_wrong() -> None:
     with pytest.raises(bridle.LabelError, match="TOTL"):
         TokenClassifier.from_encoder(encoder(), INVOICE, ["at most 1 segment of TOTL"])
@@ -139,6 +200,16 @@ def test_errors_say_what_is_wrong() -> None:
         collate([{"tokens": ["total"], "labels": []}])
     with pytest.raises(bridle.LabelError, match="not one of the model's"):
         collate([{"tokens": ["total"], "labels": [9]}])
+    with pytest.raises(bridle.LabelError, match=r"sequence 0: unknown label; got 'TOTL'"):
+        collate([{"tokens": ["total"], "labels": ["TOTL"]}])
+    for tokens in ("total 40", None, [4, 0]):
+        with pytest.raises(bridle.LatticeError, match="not a list of words"):
+            collate([{"tokens": tokens}])
+    for window, stride in ((8, 8), (2, None), (8, -1)):
+        with pytest.raises(bridle.ModelError, match="windows do not move on"):
+            WordCollator(word_piece(), bridle.Labels(INVOICE), window, stride)
+    with pytest.raises(bridle.ModelError, match="not an encoder; got 5"):
+        TokenClassifier.from_encoder(5, INVOICE)
     with pytest.raises(bridle.ModelError, match="fast"):
         WordCollator(None, bridle.Labels(INVOICE))
     model = TokenClassifier.from_encoder(encoder(), INVOICE, [ONE])

@@ -1,6 +1,6 @@
 """An encoder of transformers with a `ConstrainedCRF` on top: trained by `Trainer`, saved by `save_pretrained`.
 
-    emissions[w] = linear(hidden state of the first sub-word of word w)
+    emissions[w] = linear(hidden state of the first sub-word of word w); 0 for all labels if it has no sub-words
     p(y | rules) as in bridle.torch
 
 A text that is longer than the encoder's window becomes several windows that overlap; each word takes its emissions from
@@ -30,6 +30,8 @@ from bridle.torch import ConstrainedCRF
 from bridle.torch.sums import UNKNOWN
 
 STRIDE = 4  # windows of a long text share a quarter of their tokens
+_PADDING, _NO_SUB_WORDS = -1, -2  # places of what is no word, and of a word that the tokenizer drops
+_NO_LIMIT = 10**9  # tokenizers without a limit have a larger one
 
 
 class TokenClassifierConfig(PretrainedConfig):
@@ -95,6 +97,8 @@ class TokenClassifier(PreTrainedModel):
     config_class = TokenClassifierConfig
     base_model_prefix = "encoder"
     _keys_to_ignore_on_save = ("crf._extra_state",)  # the configuration has labels and rules
+    _keys_to_ignore_on_load_missing = (r"crf\._extra_state",)
+    supports_gradient_checkpointing = True  # of the encoder
 
     def __init__(self, config: TokenClassifierConfig) -> None:
         super().__init__(config)
@@ -143,10 +147,14 @@ class TokenClassifier(PreTrainedModel):
         Raises
         ------
         LabelError
-            If a rule names a label that there is not.
+            If a rule names an unknown label.
+        ModelError
+            If `encoder` is not a model of transformers.
         """
         if isinstance(encoder, (str, PathLike)):
             encoder = AutoModel.from_pretrained(encoder)
+        if not isinstance(encoder, PreTrainedModel):
+            raise ModelError("not an encoder", got=shown(encoder), wanted="a model of transformers, its name or folder")
         if not isinstance(labels, Labels):
             labels = labels_of(list(labels), scheme)
         config = TokenClassifierConfig(
@@ -181,7 +189,8 @@ class TokenClassifier(PreTrainedModel):
             Ids of the labels of the words; -100: not known. Without `word_starts`, (R, T): the ids of first sub-words,
             and -100 for all other tokens, as transformers aligns them.
         word_starts : Tensor of int, shape (B, W), optional
-            Where the first sub-word of each word is among the R * T tokens; -1: no word. `WordCollator` makes it.
+            Where the first sub-word of each word is among the R * T tokens; -1: padding; -2: a word without sub-words.
+            `WordCollator` makes it.
         given : list of dict, optional
             What the rules refer to, one dict per sequence.
         **inputs : object
@@ -198,10 +207,10 @@ class TokenClassifier(PreTrainedModel):
         if word_starts is None and labels is None:
             return TokenClassifierOutput(logits=logits)
         starts = _labelled(labels) if word_starts is None else word_starts
-        words = logits.flatten(0, 1)[starts.clamp(min=0)]
+        words = logits.flatten(0, 1)[starts.clamp(min=0)].masked_fill((starts < 0)[..., None], 0)
         if word_starts is None and labels is not None:
             labels = labels.flatten()[starts.clamp(min=0)]
-        loss = None if labels is None else self.crf.nll(words, labels, starts >= 0, given=given)
+        loss = None if labels is None else self.crf.nll(words, labels, starts != _PADDING, given=given)
         return TokenClassifierOutput(loss=loss, logits=logits if word_starts is None else words)
 
     @torch.no_grad()
@@ -222,7 +231,7 @@ class TokenClassifier(PreTrainedModel):
         """
         self.eval()
         inputs = {k: v.to(self.device) if isinstance(v, Tensor) else v for k, v in batch.items() if k != "labels"}
-        mask, given = inputs["word_starts"] >= 0, inputs.get("given")
+        mask, given = inputs["word_starts"] != _PADDING, inputs.get("given")
         return list(self.crf.decodings(self(**inputs).logits, mask, given=given, on_infeasible=on_infeasible).labels)
 
     def _init_weights(self, module: nn.Module) -> None:
@@ -236,7 +245,7 @@ def _labelled(labels: Tensor) -> Tensor:
     """Return where the labelled tokens of each row (R, T) are among all R * T, (R, W); -1: there are no more."""
     rows, places = torch.nonzero(labels != UNKNOWN, as_tuple=True)
     count = (labels != UNKNOWN).cumsum(1)
-    starts = labels.new_full((len(labels), int(count.max()) if count.numel() else 0), -1)
+    starts = labels.new_full((len(labels), int(count.max()) if count.numel() else 0), _PADDING)
     starts[rows, count[rows, places] - 1] = rows * labels.shape[1] + places
     return starts
 
@@ -252,9 +261,15 @@ class WordCollator:
     labels : Labels
         Those of the model, ``model.labels``.
     window : int, optional
-        Tokens of a window, special ones included; ``tokenizer.model_max_length`` by default.
+        Tokens of a window, special ones included. Default: ``tokenizer.model_max_length``; if the tokenizer has no
+        limit, a sequence is a single window.
     stride : int, optional
         Tokens that windows of a long sequence share; a quarter of a window by default.
+
+    Raises
+    ------
+    ModelError
+        If the tokenizer is not a fast one, or `stride` is not less than the words' part of a window.
     """
 
     tokenizer: Any
@@ -265,6 +280,17 @@ class WordCollator:
     def __post_init__(self) -> None:
         if not getattr(self.tokenizer, "is_fast", False):
             raise ModelError("not a fast tokenizer", got=shown(self.tokenizer), wanted="one that tells words")
+        window, stride = self._sizes()
+        inner = None if window is None else window - self.tokenizer.num_special_tokens_to_add()
+        if inner is not None and not 0 <= stride < inner:
+            wanted = f"a stride of 0 .. {inner - 1}, or a larger window" if inner > 0 else "a larger window"
+            raise ModelError("windows do not move on", got=f"window={window}, stride={stride}", wanted=wanted)
+
+    def _sizes(self) -> tuple[int | None, int]:
+        """Return the tokens of a window (None: no limit) and the stride."""
+        limit = self.tokenizer.model_max_length
+        window = self.window if self.window is not None else None if limit > _NO_LIMIT else limit
+        return window, self.stride if self.stride is not None else 0 if window is None else window // STRIDE
 
     def __call__(self, examples: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         """Encode sequences.
@@ -286,21 +312,22 @@ class WordCollator:
         LabelError
             If a label is not one of the model's.
         LatticeError
-            If a sequence has another number of labels than words.
+            If a sequence has no list of words, or another number of labels than words.
         """
-        words = [list(example["tokens"]) for example in examples]
-        window = self.tokenizer.model_max_length if self.window is None else self.window
+        words = [_words(example, b) for b, example in enumerate(examples)]
+        window, stride = self._sizes()
         encoded = self.tokenizer(
             words,
             is_split_into_words=True,
-            truncation=True,
+            truncation=window is not None,
             max_length=window,
-            stride=window // STRIDE if self.stride is None else self.stride,
+            stride=stride,
             return_overflowing_tokens=True,
             padding=True,
             return_tensors="pt",
         )
-        owners = encoded.pop("overflow_to_sample_mapping").tolist()
+        rows = encoded.pop("overflow_to_sample_mapping", None)
+        owners = list(range(len(words))) if rows is None else rows.tolist()
         starts = self._starts([len(w) for w in words], owners, encoded)
         batch = {**encoded, "word_starts": torch.from_numpy(starts)}
         batch["given"] = [
@@ -312,7 +339,9 @@ class WordCollator:
 
     def _starts(self, lengths: list[int], owners: list[int], encoded: Any) -> Any:
         """Find the first sub-word of each word, in the window in which it has the most context, (B, W)."""
-        starts = np.full((len(lengths), max([*lengths, 1])), -1, dtype=np.int64)
+        starts = np.full((len(lengths), max([*lengths, 1])), _PADDING, dtype=np.int64)
+        for b, n in enumerate(lengths):
+            starts[b, :n] = _NO_SUB_WORDS
         context = np.full(starts.shape, -1, dtype=np.int64)
         T = encoded["input_ids"].shape[1]
         for row, b in enumerate(owners):
@@ -345,7 +374,10 @@ class WordCollator:
         if label is None or label == UNKNOWN:
             return UNKNOWN
         if isinstance(label, str):
-            return self.labels.id(label)
+            try:
+                return self.labels.id(label)
+            except LabelError as error:
+                raise error.at(sequence=sequence) from None
         if not 0 <= int(label) < len(self.labels):
             raise LabelError(
                 "a label is not one of the model's",
@@ -354,6 +386,15 @@ class WordCollator:
                 sequence=sequence,
             )
         return int(label)
+
+
+def _words(example: Mapping[str, Any], sequence: int) -> list[str]:
+    """Return the words of an example."""
+    words = example.get("tokens")
+    if isinstance(words, str) or not isinstance(words, Iterable) or not all(isinstance(w, str) for w in words):
+        got, wanted = shown(words), 'a list of words as "tokens"'
+        raise LatticeError("a sequence is not a list of words", got=got, wanted=wanted, sequence=sequence)
+    return list(words)
 
 
 AutoConfig.register(TokenClassifierConfig.model_type, TokenClassifierConfig, exist_ok=True)
