@@ -6,8 +6,8 @@ BIN    := $(VENV)/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
 SAN    := build/sanitize
 # Versions: those of requirements/constraints.txt; make NEWEST=1 takes the newest, make OLDEST=1 the oldest that are allowed.
 PINS   := requirements/$(if $(OLDEST),oldest,constraints).txt
-INSTALL_PLAIN = $(BIN)/python -m pip install --quiet --disable-pip-version-check
-INSTALL = $(INSTALL_PLAIN) $(if $(NEWEST),--upgrade,-c $(PINS))
+PIP = $(BIN)/python -m pip
+INSTALL = $(PIP) install --quiet --disable-pip-version-check --no-compile $(if $(NEWEST),--upgrade,-c $(PINS))
 SETTING = $(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))$(1), sep="\n")' > $(2)
 
 NATIVE := pyproject.toml CMakeLists.txt $(wildcard cmake/* cpp/*/*)
@@ -15,8 +15,9 @@ SOURCE := $(NATIVE) README.md $(shell find src -name '*.py' -o -name '*.pyi' -o 
   -o -name '*.js' -o -name '*.css' -o -name '*.html')
 STUB   := src/bridle/_native.pyi
 
-.PHONY: help demo explore test test-fast test-integrations test-distributed test-explorer test-label-studio reproduce coverage check lint format types stub stub-check test-tiers sanitize tsan fuzz fuzz-kernels bench soak \
-  docs  wheel test-wheel wheels pins release-check clean
+.PHONY: help demo explore test test-fast test-integrations test-distributed test-explorer test-label-studio reproduce coverage check \
+  prepare lint format types stub stub-check test-tiers sanitize tsan fuzz fuzz-kernels bench soak docs wheel test-wheel wheels pins \
+  release-check clean
 .DEFAULT_GOAL := help
 
 help:
@@ -37,6 +38,7 @@ help:
 	@echo "make stub-check  check that it is up to date"
 	@echo "make test-tiers  run the tests of the kernels on every tier of vector instructions that this machine has"
 	@echo "make sanitize    run the kernels under ASan and UBSan"
+	@echo "make prepare     make the environments and builds that the other checks need, so that they only have to run"
 	@echo "make fuzz        read 50,000 damaged files of every format in limited processes (FUZZ='--files 2000 --only arrow')"
 	@echo "make tsan        run the threaded code under TSan"
 	@echo "make fuzz-kernels  compare the kernels with enumeration on libFuzzer's problems, under ASan and UBSan (SECONDS=60)"
@@ -68,28 +70,33 @@ test: $(VENV)/.test
 test-fast: $(VENV)/.test
 	$(BIN)/python -m pytest -m "not slow" $(TESTS)
 
+# An environment on top of others, which sees their packages.   $(call LAYER,folder,packages,constraints,others)
+define LAYER
+@rm -rf $(1) && $(BIN)/python -m venv --without-pip $(1)
+@for below in $(4) $(BIN); do "$$below/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))'; done \
+  > "$$($(1)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/below.pth"
+@$(PIP) --python $(1)/bin/python install --quiet --disable-pip-version-check --no-compile $(3) $(2)
+@touch $(1)/.installed
+endef
+
 # Beside the real packages of others. torch is installed as pip finds it: a CPU build saves gigabytes. GLiNER wants an older
-# transformers, so that it has an environment of its own, on top of the other one.
+# transformers, so that it has an environment of its own.
+INTEGRATIONS := $(VENV)/integrations
 GLINER := $(VENV)/gliner
 GLINER_TEST := tests/heavy/integrations/test_gliner.py
-test-integrations: $(VENV)/.integrations $(GLINER)/.installed
-	BRIDLE_CRFSUITE_MODELS=$(CURDIR)/$(VENV)/crfsuite $(BIN)/python -m pytest \
+test-integrations: $(INTEGRATIONS)/.installed $(GLINER)/.installed
+	BRIDLE_CRFSUITE_MODELS=$(CURDIR)/$(VENV)/crfsuite $(INTEGRATIONS)/bin/python -m pytest \
 	  $(if $(TESTS),$(TESTS),$(PARALLEL) tests/heavy/integrations --ignore $(GLINER_TEST))
 	$(if $(TESTS),,$(GLINER)/bin/python -m pytest $(GLINER_TEST))
 
-$(VENV)/.integrations: requirements/integrations.txt $(VENV)/.test
+$(INTEGRATIONS)/.installed: requirements/integrations.txt $(VENV)/.test
 	@echo "bridle: installing the packages that Bridle plugs into (about a gigabyte)"
 	@$(call SETTING,["project"]["optional-dependencies"]["integrations"],$(VENV)/integrations.txt)
-	@$(INSTALL_PLAIN) $(if $(NEWEST),--upgrade,-c requirements/integrations.txt) -r $(VENV)/integrations.txt
 	@$(BIN)/python tools/crfsuite_models.py $(VENV)/crfsuite
-	@touch $@
+	$(call LAYER,$(INTEGRATIONS),-r $(VENV)/integrations.txt,$(if $(NEWEST),--upgrade,-c requirements/integrations.txt))
 
-$(GLINER)/.installed: requirements/gliner.txt $(VENV)/.integrations
-	@rm -rf $(GLINER) && $(BIN)/python -m venv $(GLINER)
-	@$(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))' \
-	  > "$$($(GLINER)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/below.pth"
-	@$(GLINER)/bin/python -m pip install --quiet --disable-pip-version-check -c requirements/gliner.txt gliner
-	@touch $@
+$(GLINER)/.installed: requirements/gliner.txt $(INTEGRATIONS)/.installed
+	$(call LAYER,$(GLINER),gliner,-c requirements/gliner.txt,$(INTEGRATIONS)/bin)
 
 # Real executors, actors and processes on this machine, some of which are killed. Spark needs Java 17 or newer.
 DISTRIBUTED := $(VENV)/distributed
@@ -99,12 +106,8 @@ test-distributed: $(DISTRIBUTED)/.installed
 $(DISTRIBUTED)/.installed: requirements/distributed.txt $(VENV)/.test
 	@command -v java >/dev/null || { echo "bridle: Spark needs Java 17 or newer (Debian: openjdk-17-jre-headless)" >&2; exit 1; }
 	@echo "bridle: installing Spark and Ray (about a gigabyte)"
-	@rm -rf $(DISTRIBUTED) && $(BIN)/python -m venv $(DISTRIBUTED)
-	@$(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))' \
-	  > "$$($(DISTRIBUTED)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/below.pth"
 	@$(call SETTING,["project"]["optional-dependencies"]["distributed"],$(VENV)/distributed.txt)
-	@$(DISTRIBUTED)/bin/python -m pip install --quiet --disable-pip-version-check -c requirements/distributed.txt -r $(VENV)/distributed.txt
-	@touch $@
+	$(call LAYER,$(DISTRIBUTED),-r $(VENV)/distributed.txt,-c requirements/distributed.txt)
 
 # Chromium is Debian's, if it is there; tests in a browser are skipped with a message if there is none.
 test-explorer: $(VENV)/.test $(VENV)/.explorer
@@ -151,7 +154,7 @@ $(VENV)/.tools: pyproject.toml
 
 $(VENV)/.installed: $(VENV)/.tools $(SOURCE)
 	@echo "bridle: compiling the kernels for each tier of vector instructions, and installing (a minute or two the first time)"
-	@$(INSTALL) --no-build-isolation .
+	@$(INSTALL) --compile --no-build-isolation .
 	@touch $@
 
 # What else a chore needs: make test, make check, make bench, make docs, make wheel, make explore.
@@ -164,19 +167,24 @@ $(VENV)/.test $(VENV)/.check $(VENV)/.bench $(VENV)/.docs $(VENV)/.wheel $(VENV)
 
 check: lint types stub-check test-tiers sanitize
 
+prepare: $(VENV)/.check $(VENV)/.docs $(VENV)/.explorer $(NODE)/.installed $(INTEGRATIONS)/.installed $(GLINER)/.installed $(SAN)/.built
+
 # TypeScript checks the explorer's JavaScript against the types in its comments. Without npm this is skipped, but not in CI.
 NODE := $(VENV)/node
+$(NODE)/.installed: tools/explorer/package.json tools/explorer/package-lock.json $(VENV)/.check
+	@! command -v npm >/dev/null || { \
+	  mkdir -p $(NODE) && cp tools/explorer/package.json tools/explorer/package-lock.json $(NODE)/ \
+	  && npm ci --prefix $(NODE) --silent --no-audit --no-fund && touch $@; }
+
 define CHECK_EXPLORER
-@if command -v npm >/dev/null; then \
-  mkdir -p $(NODE) && cp tools/explorer/package.json tools/explorer/package-lock.json $(NODE)/ \
-  && npm ci --prefix $(NODE) --silent --no-audit --no-fund && $(NODE)/node_modules/.bin/tsc -p tools/explorer; \
+@if command -v npm >/dev/null; then $(NODE)/node_modules/.bin/tsc -p tools/explorer; \
 elif [ "$$CI" = true ]; then echo "bridle: the check of the explorer needs npm (Debian: nodejs npm)" >&2; exit 1; \
 else echo "bridle: there is no npm, so the explorer's JavaScript is not checked (Debian: nodejs npm)"; fi
 endef
 
 CPP := $(wildcard cpp/*/* fuzz/*.cpp fuzz/*.h) benchmarks/peak.cpp
 TIDY := $(wildcard $(addprefix cpp/,$(addsuffix /*.cpp,search learn text spans)))  # the kernels: the rest would take minutes
-lint: $(VENV)/.check
+lint: $(VENV)/.check $(NODE)/.installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check --quiet .
 	$(BIN)/clang-format --dry-run -Werror $(CPP)
@@ -234,8 +242,11 @@ SAN_RUN = LD_PRELOAD="$(foreach library,$(1),$$(gcc -print-file-name=$(library).
   ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 PYTHONPATH=$(SAN)/package $(BIN)/python
 ASAN_RUN = $(call SAN_RUN,libasan libubsan)
 COMMA := ,
-sanitize: $(VENV)/.check $(VENV)/.test
+$(SAN)/.built: $(VENV)/.check $(VENV)/.test
 	$(call SAN_BUILD,address$(COMMA)undefined)
+	@touch $@
+
+sanitize: $(SAN)/.built
 	$(ASAN_RUN) tests/soak.py --problems 600
 	$(ASAN_RUN) -m pytest $(PARALLEL) -p no:cacheprovider -m "not slow" $(KERNEL_TESTS)
 	@! $(BIN)/python -c 'import bridle, sys; sys.exit("avx512" not in bridle.simd().available)' || { \

@@ -235,11 +235,6 @@ def test_prose_of_python(tmp_path: Path) -> None:
     assert [line.partition(": write")[0] for line in result] == [f"{path}:1: 'anew'", f"{path}:17: 'is no'"]
 
 
-def test_the_documentation_is_plain_english() -> None:
-    done = tool("prose.py")
-    assert done.returncode == 0, done.stdout
-
-
 # ---- citation -------------------------------------------------------------------------------------------------------
 
 
