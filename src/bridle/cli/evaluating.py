@@ -43,8 +43,9 @@ from bridle.cli.reading import (
 )
 from bridle.data import Example, Examples
 from bridle.data.base import Format, format_named
+from bridle.data.detection import Guess
 from bridle.data.examples import known
-from bridle.data.files import Guess, read_chosen
+from bridle.data.files import read_chosen
 from bridle.data.pairing import CHARACTERS, Style, carried_over, check_tokens, paired
 from bridle.data.reader import Reader
 from bridle.data.standoff import Standoff

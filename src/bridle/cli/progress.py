@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import Any
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
 
-from bridle.cli.base import on_terminal, print_stderr
+from bridle.cli.base import json_line, on_terminal, print_stderr
+
+if TYPE_CHECKING:
+    from bridle.runs.run import Progress
 
 _WAIT = 1.0  # seconds before a bar is shown that was not asked for
-_EVERY, _EVERY_IF_ASKED = 10.0, 1.0  # seconds between two lines in a pipe
+_EVERY, _EVERY_IF_ASKED = 10.0, 1.0  # seconds between two lines in a pipe; the second one also for JSON
 _COUNTED = 1000  # smaller totals are counts, such as iterations; larger ones, such as bytes, are shown as shares
 
 
@@ -65,6 +69,29 @@ class ProgressBar:
         self._due = time.monotonic() + self._pause()
         share = "" if total is None else f"{done}/{total}" if total < _COUNTED else f"{done / total:.0%}"
         print_stderr("  ".join(part for part in (f"  {self.doing}:", share, note) if part))
+
+
+class RunProgress:
+    """Show the progress of a run over blocks: in a bar or lines for people, or as lines of JSON, one a second."""
+
+    def __init__(self, asked: bool | None, out: str | None, *, as_json: bool) -> None:
+        self.bar = ProgressBar(False if as_json else asked, "tagging", out)
+        self._as_json, self._due = as_json, time.monotonic() + _EVERY_IF_ASKED
+        self._latest: Progress | None = None
+
+    def __call__(self, progress: Progress) -> None:
+        """Show how far the run is."""
+        self._latest = progress
+        self.bar(int(1000 * progress.share), 1000, f"{progress.rate:,.0f} tokens/s")
+        if self._as_json and time.monotonic() >= self._due:
+            self._due = time.monotonic() + _EVERY_IF_ASKED
+            self.finish()
+
+    def finish(self) -> None:
+        """Print a line of JSON, if that is wanted."""
+        if self._as_json and self._latest is not None:
+            facts = asdict(self._latest).items()
+            print_stderr(json_line({key: round(x, 4) if isinstance(x, float) else x for key, x in facts}))
 
 
 def _new_bar(doing: str) -> Any:

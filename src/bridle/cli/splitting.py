@@ -15,7 +15,7 @@ from bridle.cli.options import DataOptions, JsonOption, SeedOption, grouped
 from bridle.cli.reading import make_reader
 from bridle.data import Example, Lines, split_indices, write
 from bridle.data.base import format_named
-from bridle.data.conll import DOCSTART
+from bridle.data.detection import DOCSTART
 from bridle.data.reader import Reader
 from bridle.data.source import PACKED
 from bridle.data.splitting import Pieces, documents_of, duplicates_across, pieces_of

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import time
 from contextlib import suppress
-from dataclasses import asdict, replace
+from dataclasses import replace
 from enum import StrEnum
 from typing import Annotated, Any
 
@@ -16,9 +15,7 @@ from bridle.cli.base import (
     app,
     escape_controls,
     exit_by_status,
-    json_line,
     mark_warning,
-    print_stderr,
     refuse_overwrite,
     warn,
 )
@@ -43,7 +40,7 @@ from bridle.cli.options import (
     TimeLimitOption,
     parse_size,
 )
-from bridle.cli.progress import ProgressBar
+from bridle.cli.progress import RunProgress
 from bridle.cli.reading import (
     ReadCounts,
     announce_keyboard,
@@ -52,7 +49,8 @@ from bridle.cli.reading import (
     parse_format_options,
     with_map,
 )
-from bridle.data.base import Format, format_guessed, format_named, has_suffix
+from bridle.data.base import Format, format_named
+from bridle.data.detection import format_guessed, has_suffix
 from bridle.data.files import check_places, files
 from bridle.data.reader import Reader
 from bridle.data.standoff import Standoff
@@ -62,7 +60,7 @@ from bridle.errors import FileError, ModelError
 from bridle.models import load
 from bridle.runs.counts import RunResult
 from bridle.runs.files import Shards, ShardSize, is_folder, shard_format, write_one, write_shards
-from bridle.runs.run import MEMORY, Progress, Run
+from bridle.runs.run import MEMORY, Run
 from bridle.tagging.figures import figures_of
 
 # formats that are also the default of the output; whose spans may have probabilities
@@ -71,7 +69,6 @@ _WITH_SCORES = ("jsonl", "spans", "labelstudio")
 # formats that are written without the options of the input and of the training data: they get one more column
 _WITHOUT_OPTIONS = ("conll", "jsonl", "parquet", "arrow")
 _SHARDS, _CLUSTER = "Shards", "Cluster"  # panels of the help
-_EVERY = 1.0  # seconds between two lines of --json-progress
 
 
 class OnError(StrEnum):
@@ -278,7 +275,7 @@ def tag(
         "on_infeasible": on_infeasible.value,
     }
     best, size = k or 1, None if shard_size is None else _shard_size(shard_size)
-    progress_view = _ProgressView(progress, out, as_json=json_progress)
+    progress_view = RunProgress(progress, out, as_json=json_progress)
     run = Run(
         tagger,
         Decoder(tagger.labels_, load_model_rules(rules, tagger, lenient=lenient) if rules else (), **settings),
@@ -313,8 +310,7 @@ def tag(
             except FileError as error:
                 of_input = str(error.where or "").startswith("<stdin>" if paths[0] == "-" else paths[0])
                 raise (reader.doubted(error, run.first_format().name) if of_input else error) from None
-    if json_progress:
-        progress_view.finish()
+    progress_view.finish()
     _report(run, result)
 
 
@@ -342,29 +338,6 @@ def _output_format(run: Run, to: str | None, out: str | None, options: list[str]
     shape = format_named(name, asked)
     # O is never a span, whatever the scheme of the model is
     return replace(shape, scheme=tagger.labels_.scheme or "IO") if isinstance(shape, Standoff) else shape
-
-
-class _ProgressView:
-    """Shows the progress of a run: in a bar or lines for people, or as lines of JSON."""
-
-    def __init__(self, asked: bool | None, out: str | None, *, as_json: bool) -> None:
-        self.bar = ProgressBar(False if as_json else asked, "tagging", out)
-        self._as_json, self._due = as_json, time.monotonic() + _EVERY
-        self._latest: Progress | None = None
-
-    def __call__(self, progress: Progress) -> None:
-        """Show how far the run is."""
-        self._latest = progress
-        self.bar(int(1000 * progress.share), 1000, f"{progress.rate:,.0f} tokens/s")
-        if self._as_json and time.monotonic() >= self._due:
-            self._due = time.monotonic() + _EVERY
-            self.finish()
-
-    def finish(self) -> None:
-        """Print a line of JSON, with --json-progress."""
-        if self._latest is not None:
-            facts = asdict(self._latest).items()
-            print_stderr(json_line({key: round(x, 4) if isinstance(x, float) else x for key, x in facts}))
 
 
 def _shard_size(size: str) -> ShardSize:

@@ -10,25 +10,22 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from difflib import get_close_matches
+from functools import cache
 from inspect import cleandoc
 from itertools import islice
-from pathlib import Path
-from typing import Any, ClassVar, Literal
+from types import NoneType, UnionType
+from typing import Any, ClassVar, Literal, Union, get_args, get_origin, get_type_hints
 
 from bridle.data.blocks import ROWS, Pace, block_examples, example_blocks, labelled_examples
 from bridle.data.examples import Example
 from bridle.data.output import Lines
-from bridle.data.source import BLOCK, PACKED, Source
+from bridle.data.source import BLOCK, Source
 from bridle.errors import Argument, FileError, shown
 from bridle.tagging.arrow import Layout
 from bridle.tagging.block import Block
 from bridle.tagging.labelling import Outcomes
 
-_FORMATS: dict[str, type[Format]] = {}
-_TOKENS = {"word", "words", "token", "tokens"}  # what columns are called
-_LABELS = {"label", "labels", "tag", "tags", "ner", "ner_tag", "ner_tags", "pos", "pos_tag", "pos_tags", "chunk", "bio"}
-_LABEL = re.compile(r"[A-Z][A-Z0-9$_:.+-]*|[BILMESU]-[^\s/|]+|[^\w\s/|]+")  # B-per, NNP, PRP$, a comma
-_IN_SCHEME = re.compile(r"O|[BILMESU]-[^\s/|]+")
+FORMATS: dict[str, type[Format]] = {}
 _PARAMETERS = "\n\nParameters\n----------\n"
 _OPTION = re.compile(r"\w+ : .*(?:\n    .*)+")  # in a docstring
 
@@ -62,14 +59,39 @@ class Format:
     encoding: str = "utf-8"
 
     def __init_subclass__(cls) -> None:
-        if cls.name in _FORMATS and _FORMATS[cls.name].__module__ != cls.__module__:
+        if cls.name in FORMATS and FORMATS[cls.name].__module__ != cls.__module__:
             raise TypeError(f"a format named {cls.name!r} is already registered")
         if "name" in cls.__dict__:
-            _FORMATS[cls.name] = cls
+            FORMATS[cls.name] = cls
         # options of its base are described there, once, unless the format has another default or meaning
         text, options = cleandoc(cls.__doc__ or ""), cleandoc(cls.__bases__[0].__doc__ or "").partition(_PARAMETERS)[2]
         others = [option for option in _OPTION.findall(options) if f"\n{option.partition(' ')[0]} : " not in text]
         cls.__doc__ = text + ("\n" if _PARAMETERS in text else _PARAMETERS) + "\n".join(others)
+
+    def __post_init__(self) -> None:
+        choices, lists = _checked_options(type(self))  # type: ignore[arg-type]  # classes are hashable
+        for option, words in choices.items():
+            if (value := getattr(self, option)) not in words:
+                raise FileError(
+                    f"`{option}` has an unknown value",
+                    got=repr(value),
+                    wanted=" or ".join(map(repr, words)),
+                    argument=Argument(option, value),
+                )
+        for option in lists:
+            names: Any = getattr(self, option)
+            is_list = isinstance(names, Sequence) and not isinstance(names, str)
+            if names is not None and not (is_list and all(isinstance(name, str) for name in names)):
+                wanted = "a list such as ['word', 'pos'], or None"
+                raise FileError(f"`{option}` must be a list of names", got=shown(names), wanted=wanted)
+        if self.missing is not None and (not isinstance(self.missing, str) or not self.missing.strip()):
+            wanted = "a string such as '?', or None"
+            raise FileError("`missing` must be a non-empty string", got=shown(self.missing), wanted=wanted)
+        if self.map is not None and not (
+            isinstance(self.map, Mapping) and all(isinstance(x, str) and x for pair in self.map.items() for x in pair)
+        ):
+            wanted = "new names by old ones, such as {'PERS': 'PER'}"
+            raise FileError("`map` does not map labels to labels", got=shown(self.map), wanted=wanted)
 
     @classmethod
     def looks_like(cls, head: str) -> bool:
@@ -152,23 +174,18 @@ class Format:
         """Write to a file (packed if it ends in .gz or .zst), or to standard output (None)."""
         save_lines(path, self.text(examples))
 
-    def check(self, **choices: Sequence[str | None]) -> None:
-        """Raise if an option has none of its possible values."""
-        for option, words in choices.items():
-            if (value := getattr(self, option)) not in words:
-                raise FileError(
-                    f"`{option}` has an unknown value",
-                    got=repr(value),
-                    wanted=" or ".join(map(repr, words)),
-                    argument=Argument(option, value),
-                )
 
-
-def check_names(option: str, names: object, wanted: str) -> None:
-    """Raise `FileError` unless an option is a list of names or None."""
-    is_list = isinstance(names, Sequence) and not isinstance(names, str)
-    if names is not None and not (is_list and all(isinstance(name, str) for name in names)):  # type: ignore[attr-defined]
-        raise FileError(f"`{option}` must be a list of names", got=shown(names), wanted=wanted)
+@cache
+def _checked_options(format: type[Format]) -> tuple[dict[str, tuple[str | None, ...]], list[str]]:
+    """The options of a format that have a few possible values, and those that are lists of names, by their types."""
+    hints, choices, lists = get_type_hints(format), dict[str, tuple[str | None, ...]](), list[str]()
+    for name in (field.name for field in fields(format)):
+        kinds = get_args(hints[name]) if get_origin(hints[name]) in (Union, UnionType) else (hints[name],)
+        if words := [word for kind in kinds if get_origin(kind) is Literal for word in get_args(kind)]:
+            choices[name] = (*words, None) if NoneType in kinds else tuple(words)
+        elif Sequence[str] in kinds:
+            lists.append(name)
+    return choices, lists
 
 
 def save_lines(path: str | None, lines: Iterator[str]) -> None:
@@ -201,16 +218,16 @@ def formats() -> list[str]:
     >>> "conll" in formats() and "jsonl" in formats()
     True
     """
-    return sorted(_FORMATS)
+    return sorted(FORMATS)
 
 
 def format_kind(name: str) -> type[Format]:
     """The class of the format with this name."""
-    if not isinstance(name, str) or name not in _FORMATS:
+    if not isinstance(name, str) or name not in FORMATS:
         raise FileError(
             "unknown format", got=repr(name), wanted=_near(str(name), formats()), argument=Argument("format", name)
         )
-    return _FORMATS[name]
+    return FORMATS[name]
 
 
 def format_named(name: str, options: dict[str, Any]) -> Format:
@@ -220,97 +237,12 @@ def format_named(name: str, options: dict[str, Any]) -> Format:
     for option in options:
         if option not in known:
             raise FileError(f"format {name!r} has no such option", got=repr(option), wanted=_near(option, known))
-    format = kind(**options)
-    if format.missing is not None and (not isinstance(format.missing, str) or not format.missing.strip()):
-        wanted = "a string such as '?', or None"
-        raise FileError("`missing` must be a non-empty string", got=shown(format.missing), wanted=wanted)
-    if format.map is not None and not (
-        isinstance(format.map, Mapping) and all(isinstance(x, str) and x for pair in format.map.items() for x in pair)
-    ):
-        wanted = "new names by old ones, such as {'PERS': 'PER'}"
-        raise FileError("`map` does not map labels to labels", got=shown(format.map), wanted=wanted)
-    return format
+    return kind(**options)
 
 
 def _near(name: str, known: list[str]) -> str:
     near = get_close_matches(name.lower(), known, n=1)
     return repr(near[0]) if near else "one of " + ", ".join(known)
-
-
-def format_guessed(path: str, source: Source | None = None) -> str:
-    """The name of the format of a file, from its suffix or, if there is a source to read, from its first lines."""
-    suffix = Path(unpacked_name(path)).suffix.lower()
-    candidates = [name for name, kind in _FORMATS.items() if suffix in kind.suffixes]
-    misfit = ""
-    rivals = [name for name, kind in _FORMATS.items() if suffix in kind.shared]
-    text = beginning(source) if source is not None and (rivals or not candidates) else ""
-    if candidates and text:
-        candidates = [name for name in rivals if _FORMATS[name].looks_like(text)] or candidates
-    elif not candidates and source is not None:
-        if not text.strip():
-            return "conll"  # nothing is in it: all formats read it alike
-        likely = {name: kind for name, kind in _FORMATS.items() if kind.looks_like(text)}
-        # a special kind of a format that fits as well: CoNLL-U is CoNLL too
-        special = {base for kind in likely.values() for base in kind.__mro__[1:]}
-        candidates = [name for name, kind in likely.items() if kind not in special]
-        misfit = "" if candidates else _FORMATS["conll"].misfit(text)  # what most files are meant to be
-    if len(candidates) == 1:
-        return candidates[0]
-    raise FileError(
-        "the format of this file is ambiguous or unknown",
-        where=source.name if source else path,
-        got=f"what may be {' or '.join(sorted(candidates))}" if candidates else f"the suffix {suffix!r}",
-        wanted=f"{{argument}}, one of {', '.join(formats())}",
-        cause=misfit or None,
-        argument=Argument("format"),
-    )
-
-
-def sure_format(head: str) -> str | None:
-    """The name of the format that a file without a telling suffix has, by its first lines; None if it may be text."""
-    # formats whose beginning no other one has say so: `surely(head)`
-    candidates = [kind for kind in _FORMATS.values() if hasattr(kind, "surely") and kind.surely(head)]
-    special = {base for kind in candidates for base in kind.__mro__[1:]}
-    return next((kind.name for kind in candidates if kind not in special), None)
-
-
-def other_format(line: str) -> dict[str, Any]:
-    """The likely cause if a line is not of the format that was expected, for messages: it has another one."""
-    seen = sure_format(f"{line}\n" * 4)
-    cause = f"Is it {'plain text' if seen is None else seen}? Pass {{argument}}."
-    return {"cause": cause, "argument": Argument("format", seen or "text")}
-
-
-def are_labels(values: Sequence[str], layout: Literal["lines", "blocks"]) -> bool:
-    """Check whether the last words of lines are labels, instead of words of a text.
-
-    layout: "blocks" if empty lines separate sequences; then labels in lower case are recognised too, if they repeat.
-    """
-    known = set(values)
-    if len(values) < 3 or not all(map(str.isascii, known)) or not any(map(str.isalpha, "".join(known))):
-        return False
-    if all(map(_LABEL.fullmatch, known)):
-        return len(known) * 2 <= len(values) or any(map(_IN_SCHEME.fullmatch, known))
-    return layout == "blocks" and len(known) * 4 <= len(values)
-
-
-def unpacked_name(path: str) -> str:
-    """A path without the suffix of a packed file."""
-    return next((path.removesuffix(suffix) for suffix in PACKED if path.endswith(suffix)), path)
-
-
-def has_suffix(path: str) -> bool:
-    """Check whether the suffix of a file determines its format; that of a folder does not matter."""
-    suffix = Path(unpacked_name(path)).suffix.lower()
-    return any(suffix in kind.suffixes for kind in _FORMATS.values()) or Path(path).is_dir()
-
-
-def beginning(source: Source) -> str:
-    """The beginning of a file: complete lines, if the file continues."""
-    head = source.head()
-    text = head.decode("utf-8", "replace").removeprefix("\ufeff").replace("\r\n", "\n")
-    goes_on = len(head) >= 1 << 16 or not source.waits
-    return text[: text.rindex("\n") + 1] if goes_on and "\n" in text else text
 
 
 def lacks_column(
@@ -333,12 +265,6 @@ def lacks_column(
         where=where,
         argument=Argument("columns"),
     )
-
-
-def names_columns(head: str) -> bool:
-    """Check whether a file begins with column names separated by TABs, with one for tokens and one for labels."""
-    cells = {cell.strip().lower() for cell in head.lstrip("\n").partition("\n")[0].split("\t")}
-    return bool(cells & _TOKENS) and bool(cells & _LABELS)
 
 
 def plain_path(path: str | os.PathLike[str] | None) -> str | None:

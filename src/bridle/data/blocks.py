@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from bridle.data import limits
 from bridle.data.examples import Example, LabelOptions, as_known, known
-from bridle.data.source import BLOCK, Source, is_utf8
+from bridle.data.source import BLOCK, Source
 from bridle.errors import BridleError, FileError
 from bridle.tagging.block import Block, Column, Ids
 from bridle.texts import Texts
@@ -62,6 +62,14 @@ class Pace:
             self.sequences = min(2 * self.sequences, self.most)
         elif seconds > 1:
             self.sequences = max(self.sequences // 2, 1)
+
+
+class TextOptions(LabelOptions, Protocol):
+    """Options of formats of text."""
+
+    @property
+    def encoding(self) -> str:
+        """Encoding of the file."""
 
 
 class Builder:
@@ -243,7 +251,7 @@ class Window:
         self.data, self.at, self.final = b"", 0, False  # the text; the place in it; is it the end of the file?
         self._base = 0  # where the window begins in the file
         self._lines, self._counted = 0, 0  # the number of lines (-1: not known) up to a place in the window
-        if not is_utf8(encoding):
+        if not _is_utf8(encoding):
             source.transcode(encoding)
 
     def jump(self, start: int) -> None:
@@ -257,7 +265,8 @@ class Window:
 
     def more(self, size: int) -> None:
         """Read on; at the end of the file, the window is `final`. Raises `FileError` if a sequence is too long."""
-        if len(self.data) - self.at > min(limits.MOST_LINES, limits.LONGEST):
+        short = min(limits.MOST_LINES, limits.LONGEST)  # bytes that are no sequence that is too long
+        if len(self.data) - self.at > short:
             self._check_length()
         is_first = self._base + len(self.data) == 0
         block = self.source.take(size)
@@ -266,7 +275,10 @@ class Window:
         if self._lines >= 0:
             self._lines += _line_ends(self.data, self._counted, self.at)
         self._base += self.at
-        self.data, self.final = self.data[self.at :] + block, not block
+        source = self.source
+        self.data = self.data[self.at :] + block
+        ended = source.is_plain and source.total is not None and 0 < source.total <= source.done
+        self.final = not block or (ended and len(self.data) <= short)
         self.at = self._counted = 0
         if is_first and block.startswith(_BOM):
             self.at = len(_BOM)
@@ -301,7 +313,7 @@ class Window:
         """Count the lines of the first bytes of the file, which an earlier call has read."""
         source, lines = Source(self.source.name), 0
         try:
-            if not is_utf8(self.encoding):
+            if not _is_utf8(self.encoding):
                 source.transcode(self.encoding)
             while size > 0 and (block := source.take(min(size, BLOCK))):
                 lines += _line_ends(block, 0, size)
@@ -342,29 +354,57 @@ class Window:
         return min(max(self.source.done - left, 0) / max(self.source.total or 0, 1), 1.0)
 
 
+def _is_utf8(encoding: object) -> bool:
+    """Check whether this is a name of UTF-8."""
+    return isinstance(encoding, str) and encoding.lower().replace("_", "-") in ("utf-8", "utf8")
+
+
 def _line_ends(data: bytes, low: int, high: int | None = None) -> int:
     """Count the line ends between two places; `bytes.count` takes several times as long."""
     return int(np.count_nonzero(np.frombuffer(data, np.uint8)[low:high] == _NEW_LINE))
 
 
-def text_blocks(window: Window, builder: Builder, read: Callable[[int], bool], pace: Pace) -> Iterator[Block]:
-    """Yield blocks of a window. read(rows): adds sequences of the window; False if there are not enough rows yet."""
-    begun, is_full = window.place(), False
-    while not (window.final and not is_full):
-        error: BridleError | None = None
-        try:
-            if not is_full:
-                window.more(pace.bytes)
-            is_full = read(pace.sequences)
-        except BridleError as wrong:  # the rows before it are handed on
-            error = wrong
-        # what comes through a pipe is handed on at once
-        is_due = error or is_full or window.final or window.source.total is None or window.place() - begun >= pace.bytes
-        if builder.count and is_due:
+# ---- readers --------------------------------------------------------------------------------------------------------
+
+
+class TextReader:
+    """A text file while it is read block by block. A block ends between two sequences; its end is counted in bytes."""
+
+    def __init__(self, source: Source, options: TextOptions) -> None:
+        self.source, self.window = source, Window(source, options.encoding)
+        self.builder = Builder(source, options)
+
+    def read(self, rows: int) -> bool:
+        """Add sequences of the window to the builder; False if there are not enough rows yet."""
+        raise NotImplementedError
+
+    def finish(self) -> None:
+        """Raise if what was read as a whole is not of the format."""
+
+    def blocks(self, pace: Pace) -> Iterator[Block]:
+        """Yield all blocks from the place of the window on."""
+        window, builder = self.window, self.builder
+        begun, is_full = window.place(), window.at < len(window.data)
+        while is_full or not window.final:
+            error: BridleError | None = None
+            try:
+                if not is_full:
+                    window.more(pace.bytes)
+                is_full = self.read(pace.sequences) and window.at < len(window.data)
+            except BridleError as wrong:  # the rows before it are handed on
+                error = wrong
+            # what comes through a pipe is handed on at once
+            is_due = (
+                error or is_full or window.final or self.source.total is None or window.place() - begun >= pace.bytes
+            )
+            if builder.count and is_due:
+                yield builder.block(window.place(), window.share)
+                begun = window.place()
+            if error is not None:
+                raise error
+        self.finish()
+        if self.source.left_out:  # behind the last sequence
             yield builder.block(window.place(), window.share)
-            begun = window.place()
-        if error is not None:
-            raise error
 
 
 def example_blocks(

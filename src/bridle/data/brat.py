@@ -49,10 +49,6 @@ class Brat(Standoff):
 
     per: Literal["line", "document"] = "line"
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.check(per=("line", "document"))
-
     # ---- reading ----------------------------------------------------------------------------------------------------
 
     def read(self, source: Source) -> Iterator[Example]:

@@ -1,4 +1,4 @@
-"""`conll`: one token per line, columns separated by TABs or blanks, an empty line after each sequence."""
+"""`conll`: one token per line, columns separated by TABs or blanks; and `conllu`, a special kind of it."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from typing import Any, ClassVar, Literal, cast
 import numpy as np
 
 from bridle._native import ConllReader, end_of_sequence, write_conll
-from bridle.data.base import Format, are_labels, check_names, names_columns, other_format
+from bridle.data.base import Format
 from bridle.data.blocks import (
     ABSENT,
     ROWS,
     Builder,
     Pace,
-    Window,
+    TextReader,
     filled,
     known_labels,
     label_parts,
     parts_of,
-    text_blocks,
 )
+from bridle.data.detection import DOCSTART, fields_of, has_columns, is_conllu, other_format
 from bridle.data.examples import Example
 from bridle.data.source import Source
 from bridle.errors import Argument, FileError, shown
@@ -33,10 +33,8 @@ from bridle.tagging.labelling import Outcomes
 from bridle.texts import Texts
 
 BLANK = " \t"
-DOCSTART = "-DOCSTART-"
 NAMES = ("id", "word", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")  # of conllu
 _FIELD = re.compile(r"[^ \t]+")
-_OTHER = re.compile(r'\s*(?:<([^\W\d][\w.:-]*)>.*</\1>|\{".*\}$)', re.MULTILINE)  # a line of `tagged` or of JSON
 _MOST = 10_000  # columns; a line with more is no token
 _PREFIX = {"auto": "# ", None: "# "}  # of comments that are written
 _MORE, _FULL, _ODD = range(3)  # why a kernel stopped
@@ -93,9 +91,8 @@ class Conll(Format):
     unlabelled: Literal["refuse", "allow"] = "refuse"
 
     def __post_init__(self) -> None:
-        self.check(docstart=("skip", "keep"), separator=("auto", "tab", "blanks"), unlabelled=("refuse", "allow"))
-        check_names("columns", self.columns, "['word', 'pos']")
-        used = [name for name in self.columns or () if name != "_"]
+        super().__post_init__()
+        used = list(filter("_".__ne__, self.columns or ()))
         if len(set(used)) < len(used):
             raise FileError("column names repeat", got=", ".join(used), wanted="each name once")
         if self.comment is not None and not (isinstance(self.comment, str) and self.comment.strip(BLANK)):
@@ -103,23 +100,11 @@ class Conll(Format):
 
     @classmethod
     def looks_like(cls, head: str) -> bool:
-        return cls._fits(head, list(_fields(head).values()))
-
-    @classmethod
-    def surely(cls, head: str) -> bool:
-        """Check whether a file that begins like this has this format even if another one is expected."""
-        rows = list(_fields(head).values())
-        layout: Literal["lines", "blocks"] = "blocks" if "\n\n" in head.strip() else "lines"
-        return cls._fits(head, rows) and are_labels([row[-1] for row in rows], layout)
-
-    @staticmethod
-    def _fits(head: str, rows: list[list[str]]) -> bool:
-        alike = len(rows) > 1 and 1 < len(rows[0]) < 100 and all(len(row) == len(rows[0]) for row in rows)
-        return alike and not _OTHER.match(head) and not names_columns(head)  # else `tsv`
+        return has_columns(head, list(fields_of(head).values()))
 
     @classmethod
     def misfit(cls, head: str) -> str:
-        widths = {number: len(row) for number, row in _fields(head).items()}
+        widths = {number: len(row) for number, row in fields_of(head).items()}
         first = next(iter(widths), 0)
         for number, width in widths.items():
             if width != widths[first]:
@@ -130,7 +115,7 @@ class Conll(Format):
 
     def blocks(self, source: Source, start: int, pace: Pace) -> Iterator[Block]:
         """Yield blocks; a kernel reads sequences about which nothing is unusual, Python the others."""
-        return _File(self, source).blocks(start, pace)
+        return _File(self, source, start).blocks(pace)
 
     def boundaries(self, text: str, starts: Sequence[int], firsts: Sequence[int]) -> list[int]:
         """Comments belong to the sequence below them."""
@@ -183,10 +168,10 @@ class Conll(Format):
         """
         if self.ids:
             return super().encode(block, outcomes, n, first)
-        tokens = block.tokens
+        columns = [*block.columns.values(), *(() if block.gold is None else (block.gold,))]
+        tokens = columns[0]
         empty = np.flatnonzero(np.diff(tokens.offsets[: n + 1]) == 0).tolist()
         blank = [row for row in empty if fill == "empty" or row in outcomes.errors]
-        columns = [*block.columns.values(), *(() if block.gold is None else (block.gold,))]
         columns = filled(columns, self.missing, tokens)
         between, alone = " " if self.separator == "blanks" else "\t", self.separator == "auto"
         prefix = str(_PREFIX.get(self.comment, self.comment))
@@ -223,15 +208,71 @@ class Conll(Format):
                 )
 
 
-class _File:
-    """A file while it is read: how lines are split, the columns, and which one contains the labels.
+@dataclass(frozen=True, kw_only=True)
+class Conllu(Conll):
+    """Universal Dependencies, ten TAB columns; ranges (1-2) and empty nodes (1.1) are skipped.
 
-    A block ends between two sequences; its end is counted in bytes.
+    The columns have names, and every line that begins with # is a comment.
+
+    Parameters
+    ----------
+    columns : list of str, optional
+        Names of the ten columns; ``"_"`` skips one. By default _, word, lemma, upos, xpos, feats, head, deprel,
+        deps, misc.
+    label : str, int or None, default "xpos"
+        Column with the labels: its name or its number; None if there is none.
+    comment : str or None, default "#"
+        Prefix of comments.
+    separator : {"auto", "tab", "blanks"}, default "tab"
+        What separates columns.
     """
 
-    def __init__(self, format: Conll, source: Source) -> None:
-        self.format, self.source, self.window = format, source, Window(source, format.encoding)
-        self.builder = Builder(source, format)
+    name = "conllu"
+    with_gold = False
+    suffixes: ClassVar[tuple[str, ...]] = (".conllu",)
+    ids: ClassVar[bool] = True
+
+    columns: Sequence[str] | None = ("_", *NAMES[1:])
+    label: str | int | None = "xpos"
+    comment: str | None = "#"
+    separator: Literal["auto", "tab", "blanks"] = "tab"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.columns is None or len(self.columns) != len(NAMES):
+            raise FileError("conllu: wrong columns", got=self.columns, wanted="ten names; '_' skips one")
+
+    @classmethod
+    def looks_like(cls, head: str) -> bool:
+        return is_conllu([line for line in head.split("\n") if line.strip()])
+
+    def lines(self, example: Example) -> Iterable[str]:
+        """Columns that the sequence does not have are "_"; the labels are in the column `label`."""
+        columns = dict(example.columns)
+        if "word" not in columns:
+            columns["word"] = columns.pop(next(iter(columns)))
+        if example.labels is not None:
+            if self.label not in NAMES[2:]:
+                raise FileError(
+                    "conllu: the column of the labels does not exist",
+                    got=repr(self.label),
+                    wanted=" or ".join(NAMES[2:]),
+                )
+            columns[str(self.label)] = example.known_labels
+        if unknown := [name for name in columns if name not in NAMES]:
+            raise example.error("conllu has no such column", got=", ".join(unknown), wanted=", ".join(NAMES))
+        n = len(example)
+        columns.setdefault("id", [str(k) for k in range(1, n + 1)])
+        whole = {name: columns.get(name) or ["_"] * n for name in NAMES}
+        return super().lines(Example(whole, None, {}, example.comments, example.where))
+
+
+class _File(TextReader):
+    """A file while it is read: how lines are split, the columns, and which one contains the labels."""
+
+    def __init__(self, format: Conll, source: Source, start: int) -> None:
+        super().__init__(source, format)
+        self.format = format
         self.prefix = "# " if format.comment == "auto" else "\n" if format.comment is None else format.comment
         # lines that may stand above a sequence begin with one of these
         self.odd = (self.prefix, DOCSTART) if format.docstart == "skip" else (self.prefix,)
@@ -249,22 +290,18 @@ class _File:
         self.fits = False  # has a sequence been read?
         self.behind = 0  # bytes of sequences before the start whose labels are not in `seen`
 
-    def blocks(self, start: int, pace: Pace) -> Iterator[Block]:
-        """Yield all blocks from a place on."""
         if start:  # the first sequence says what the columns are
-            next(text_blocks(self.window, self.builder, self._read, Pace(1)), None)
+            next(self.blocks(Pace(1)), None)
             self.comments, self.doubtful, self.behind = [], [], start
-            self.builder = Builder(self.source, self.format)
-            self.source.left_out.clear()
+            self.builder = Builder(source, format)
+            source.left_out.clear()
             self.window.jump(start)
-        yield from text_blocks(self.window, self.builder, self._read, pace)
+
+    def finish(self) -> None:
         if not self.names and self.doubtful:  # nothing but lines that could be comments or tokens
             raise self.unclear(*self.doubtful[0])
-        if self.source.left_out:  # behind the last sequence
-            yield self.builder.block(self.window.place(), self.window.share)
 
-    def _read(self, rows: int) -> bool:
-        """Read the sequences of the window, until there are enough rows; False if more text is needed."""
+    def read(self, rows: int) -> bool:
         window = self.window
         while (left := rows - self.builder.count) > 0:
             if self.kernel is None or self.comments:
@@ -381,7 +418,7 @@ class _File:
         for pace in (Pace(ROWS), Pace(1)):  # the start may be within what is a block now
             source = Source(self.source.name)
             try:
-                for block in _File(self.format, source).blocks(at, pace):
+                for block in _File(self.format, source, at).blocks(pace):
                     if block.end > start or len(self.seen) >= _MOST:
                         break
                     self.seen.update(() if block.gold is None else block.gold.texts)
@@ -533,15 +570,6 @@ class _File:
         comment, docstart = self.format.comment, self.format.docstart == "skip"
         prefix = "" if comment is None else self.prefix
         self.kernel = ConllReader(self.tab, self.at, slots, prefix, comment != "auto", docstart, self.ends)
-
-
-def _fields(head: str) -> dict[int, list[str]]:
-    """The columns of the lines of tokens, by the number of the line."""
-    return {
-        number: line.split("\t") if "\t" in line else line.split()
-        for number, line in enumerate(head.split("\n"), 1)
-        if line.strip() and not line.startswith(("# ", DOCSTART))
-    }
 
 
 def _columns(count: int) -> str:

@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from bridle.data import limits
-from bridle.data.base import Format, check_names, names_columns
+from bridle.data.base import Format
+from bridle.data.detection import names_columns
 from bridle.data.examples import Example
 from bridle.data.source import Source, TextSource, located
 from bridle.errors import Argument, FileError, shown
@@ -62,6 +63,7 @@ class Delimited(Format):
     quote: str | None = '"'
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if (
             not isinstance(self.delimiter, str)
             or len(self.delimiter) != 1
@@ -71,7 +73,6 @@ class Delimited(Format):
             raise FileError("`delimiter` must be a single character", got=shown(self.delimiter), wanted=wanted)
         if self.quote is not None and (not isinstance(self.quote, str) or len(self.quote) != 1):
             raise FileError("`quote` must be a single character", got=shown(self.quote), wanted="'\"', or None")
-        check_names("columns", self.columns, "['pos', ...]")
 
     @property
     def dialect(self) -> dict[str, Any]:

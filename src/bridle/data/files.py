@@ -4,22 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatch
 from glob import glob, has_magic
 from pathlib import Path
 from typing import Any
 
-from bridle.data.base import (
-    Format,
-    beginning,
-    format_guessed,
-    format_kind,
-    format_named,
-    has_suffix,
-    plain_path,
-    sure_format,
-)
+from bridle.data.base import Format, format_named, plain_path
+from bridle.data.detection import Guess, format_guessed, guess_format, has_suffix
 from bridle.data.examples import Example, Examples
 from bridle.data.huggingface import Folder, is_saved
 from bridle.data.source import Source
@@ -72,7 +63,8 @@ def read(path: Place, format: str | None = None, **options: Any) -> Examples:
     saved = format in (None, "arrow") and isinstance(path, (str, os.PathLike)) and Path(path).is_dir()
     source = Folder(path) if saved else Source(path)
     try:
-        chosen = format_named(format or _guessed(source), options)
+        name = format or ("arrow" if saved else format_guessed(source.name, source))
+        chosen = format_named(name, options)
         return Examples(chosen.read(source), source, chosen.name, chosen.missing, chosen.map)
     except BaseException:
         source.close()
@@ -100,7 +92,8 @@ def opened_chosen(
     source = Folder(path) if Path(path).is_dir() else Source(path)
     source.waits = source.total is not None  # what comes through a pipe is handed on at once
     try:
-        name, options = choose(_guess(source, usual))
+        guess = Guess("arrow", True) if isinstance(source, Folder) else guess_format(source, source.beginning(), usual)
+        name, options = choose(guess)
         return source, format_named(name, options)
     except BaseException:
         source.close()
@@ -116,37 +109,6 @@ def read_chosen(
     """
     source, chosen = opened_chosen(path, choose, usual)
     return Examples(chosen.read(source), source, chosen.name, chosen.missing, chosen.map)
-
-
-@dataclass(frozen=True)
-class Guess:
-    """The format that a file seems to have."""
-
-    format: str | None  # None: cannot be told
-    sure: bool  # its suffix says so, or marks that plain text does not have
-    first_line: str = ""
-    error: FileError | None = None  # why it cannot be told
-
-
-def _guess(source: Source, usual: str | None) -> Guess:
-    head = beginning(source)
-    line = head.lstrip().partition("\n")[0]
-    marked = line.startswith(("{", "[", "<", "PAR1", "ARROW1"))  # JSON, markup, tables
-    is_marked = marked or has_suffix(source.name)
-    sure = is_marked or "\t" in line
-    if usual is not None and not is_marked and (seen := sure_format(head)) is not None:
-        return Guess(seen, True, line)
-    if usual is not None and not is_marked and (not sure or format_kind(usual).looks_like(head)):
-        return Guess(usual, sure, line)
-    try:
-        name = _guessed(source)
-    except FileError as error:
-        return Guess(None, False, line, error)
-    return Guess(name, sure, line)
-
-
-def _guessed(source: Source) -> str:
-    return "arrow" if isinstance(source, Folder) else format_guessed(source.name, source)
 
 
 def load(path: Place, format: str | None = None, **options: Any) -> tuple[list[dict[str, list[str]]], list[list[Any]]]:

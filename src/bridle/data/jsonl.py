@@ -12,18 +12,17 @@ from typing import Any
 import numpy as np
 
 from bridle._native import JsonReader, write_json
-from bridle.data.base import Format, check_names, other_format
+from bridle.data.base import Format
 from bridle.data.blocks import (
-    Builder,
     Pace,
-    Window,
+    TextReader,
     flags,
     known_labels,
     label_parts,
     output_name,
     parts_of,
-    text_blocks,
 )
+from bridle.data.detection import other_format
 from bridle.data.examples import Example
 from bridle.data.limits import MOST_KEYS
 from bridle.data.source import Source
@@ -60,9 +59,6 @@ class Keyed(Format):
     columns: Sequence[str] | None = None
     tokens: str = "tokens"
     label: str | None = "labels"
-
-    def __post_init__(self) -> None:
-        check_names("columns", self.columns, "['pos', ...]")
 
     def example(self, record: Mapping[str, Any], where: str | None) -> Example:
         """The sequence of a record."""
@@ -186,7 +182,7 @@ class JsonLines(Keyed):
 
     def blocks(self, source: Source, start: int, pace: Pace) -> Iterator[Block]:
         """A kernel reads lines about which nothing is unusual, `line` the others."""
-        return _Blocks(self, source).read(start, pace)
+        return _File(self, source, start).blocks(pace)
 
     def encode(self, block: Block, outcomes: Outcomes, n: int, first: int = 0) -> bytes:
         """Lines with scores, bounds, broken rules and what else was computed."""
@@ -209,24 +205,17 @@ _MOST = 64  # keys that the kernel knows
 _RAW, _STRING, _STRINGS = range(3)  # how the kernel writes a field
 
 
-class _Blocks:
-    """A file while it is read block by block. The kernel learns the keys as they come: `line` reads a line with a new
-    one. The end of a block is counted in bytes of the decompressed file."""
+class _File(TextReader):
+    """A file while it is read. The kernel learns the keys as they come: `line` reads a line with a new one."""
 
-    def __init__(self, format: JsonLines, source: Source) -> None:
-        self.format, self.builder = format, Builder(source, format)
-        self.window = Window(source, format.encoding)
-        self.kernel = JsonReader()
+    def __init__(self, format: JsonLines, source: Source, start: int) -> None:
+        super().__init__(source, format)
+        self.format, self.kernel = format, JsonReader()
         self.roles: dict[str, int] = {}  # of the keys that the kernel knows, in their order
-
-    def read(self, start: int, pace: Pace) -> Iterator[Block]:
-        """Yield all blocks from a place on."""
         if start:
             self.window.jump(start)
-        return text_blocks(self.window, self.builder, self._read, pace)
 
-    def _read(self, rows: int) -> bool:
-        """Read the lines of the window, until there are enough rows; False if more text is needed."""
+    def read(self, rows: int) -> bool:
         window = self.window
         while (left := rows - self.builder.count) > 0:
             stop, window.at, end = self.kernel.read(window.data, window.at, window.final, left)
@@ -416,10 +405,10 @@ def json_object(source: Source, number: int, line: str, wanted: str) -> dict[str
 
 
 def _cut(line: str, error: Exception) -> str:
-    """The line up to the place where it stops being JSON, for messages."""
+    """The line up to the place where it stops being JSON, or why it is none, for messages."""
     at = getattr(error, "pos", None)
     if not isinstance(at, int):
-        return f"{line.strip()[:_SHOWN]}: {error}"[:200]
+        return str(error)[:200]
     before = line[max(0, at - _SHOWN) : at].lstrip()
     return f"{before}, and then {'the end of the line' if at >= len(line.rstrip()) else line[at : at + 10].rstrip()}"
 

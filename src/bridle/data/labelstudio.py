@@ -61,10 +61,6 @@ class LabelStudio(Standoff):
     kind: Literal["annotations", "predictions"] | None = None
     model_version: str = "bridle"
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.check(kind=("annotations", "predictions", None))
-
     @classmethod
     def looks_like(cls, head: str) -> bool:
         return json_kind(head) == cls.name

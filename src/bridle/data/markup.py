@@ -18,7 +18,7 @@ from bridle.data import limits
 from bridle.data.base import Format
 from bridle.data.examples import Example
 from bridle.data.source import Source
-from bridle.data.tokenizer import TOKENS, Tokens, tokens_of
+from bridle.data.tokenizer import Tokens, tokens_of
 from bridle.errors import Argument, FileError
 
 NAME = r"[^\W\d][\w.:-]*+"
@@ -50,9 +50,6 @@ class Markup(Format):
     """
 
     on_error: Literal["raise", "skip"] = "raise"
-
-    def __post_init__(self) -> None:
-        self.check(on_error=("raise", "skip"))
 
     def wrong(self, source: Source, line: int, what: str, **parts: object) -> None:
         """Raise, or count a sequence as left out."""
@@ -197,10 +194,6 @@ class Tagged(Markup):
     outside: str | None = None
     depth: Literal["outer", "inner", "path"] | None = None
     sequence: str = "sequence"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.check(tokens=TOKENS, depth=("outer", "inner", "path", None))
 
     @classmethod
     def looks_like(cls, head: str) -> bool:
@@ -348,10 +341,6 @@ class Parserator(Markup):
     sequence: str | None = None
     collection: str = "AddressCollection"
     after: Literal["join", "drop"] = "join"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.check(after=("join", "drop"))
 
     @classmethod
     def looks_like(cls, head: str) -> bool:

@@ -16,7 +16,6 @@ from typing import IO, Any, ClassVar, Literal, cast
 import numpy as np
 
 from bridle.atomic import replacing
-from bridle.data.base import check_names
 from bridle.data.blocks import ABSENT, ROWS, Pace, known_labels, output_name
 from bridle.data.examples import Example
 from bridle.data.huggingface import TAGS, Folder, class_names, described, named
@@ -82,11 +81,6 @@ class Parquet(Keyed):
 
     names: Sequence[str] | None = None
     unlabelled: Literal["refuse", "allow"] = "refuse"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.check(unlabelled=("refuse", "allow"))
-        check_names("names", self.names, "['O', 'B-PER', ...]")
 
     @classmethod
     def looks_like(cls, head: str) -> bool:

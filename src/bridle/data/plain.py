@@ -9,11 +9,12 @@ from itertools import pairwise
 from typing import ClassVar, Literal
 
 from bridle.data import limits
-from bridle.data.base import Format, are_labels
+from bridle.data.base import Format
+from bridle.data.detection import is_slashed
 from bridle.data.examples import Example
 from bridle.data.markup import check_tokens, runs_of
 from bridle.data.source import Source
-from bridle.data.tokenizer import TOKENS, Tokens, tokenize, tokens_of
+from bridle.data.tokenizer import Tokens, tokenize, tokens_of
 from bridle.errors import Argument, FileError
 
 
@@ -40,9 +41,6 @@ class Text(Format):
 
     tokens: Tokens = "blanks"
     column: str = "word"
-
-    def __post_init__(self) -> None:
-        self.check(tokens=TOKENS)
 
     def read(self, source: Source) -> Iterator[Example]:
         for number, line in source.lines(self.encoding):
@@ -80,9 +78,6 @@ class Segmented(Format):
 
     scheme: Literal["BMES", "BI", "IB"] | None = "BMES"
     column: str = "char"
-
-    def __post_init__(self) -> None:
-        self.check(scheme=("BMES", "BI", "IB", None))
 
     def read(self, source: Source) -> Iterator[Example]:
         for number, line in source.lines(self.encoding):
@@ -134,19 +129,13 @@ class Slashed(Format):
     label: Literal["tag"] | None = "tag"
 
     def __post_init__(self) -> None:
-        self.check(label=("tag", None))
+        super().__post_init__()
         if not isinstance(self.separator, str) or not self.separator or set(self.separator) & set(" \t\r\n\0"):
             raise FileError("slashed: `separator` is not valid", got=repr(self.separator), wanted="such as '/' or '_'")
 
     @classmethod
     def looks_like(cls, head: str) -> bool:
-        pieces = head.split()
-        return len(pieces) > 1 and all("/" in piece[1:-1] for piece in pieces)
-
-    @classmethod
-    def surely(cls, head: str) -> bool:
-        tags = [piece.rpartition("/")[2] for piece in head.split()]
-        return len(tags) > len(head.split("\n")) and cls.looks_like(head) and are_labels(tags, "lines")
+        return is_slashed(head)
 
     def read(self, source: Source) -> Iterator[Example]:
         for number, line in source.lines(self.encoding):
@@ -188,9 +177,6 @@ class Slashed(Format):
         yield " ".join(pieces)
 
 
-_SEGMENT = re.compile(r".*\S \|[^\s|]+")  # not the row of a table
-
-
 @dataclass(frozen=True, kw_only=True)
 class Segments(Format):
     """One segment per line, its text and its label, and an empty line after each sequence (US50).
@@ -217,7 +203,7 @@ class Segments(Format):
     tokens: Tokens = "blanks"
 
     def __post_init__(self) -> None:
-        self.check(tokens=TOKENS)
+        super().__post_init__()
         if not isinstance(self.separator, str) or not self.separator.strip():
             raise FileError("segments: `separator` is not valid", got=repr(self.separator), wanted="such as '|'")
 
@@ -225,11 +211,6 @@ class Segments(Format):
     def looks_like(cls, head: str) -> bool:
         lines = [line for line in head.split("\n") if line.strip()]
         return bool(lines) and all(" |" in line.strip() and line.rpartition("|")[2].strip() for line in lines)
-
-    @classmethod
-    def surely(cls, head: str) -> bool:
-        lines = [line.rstrip() for line in head.split("\n") if line.strip()]
-        return bool(lines) and all(map(_SEGMENT.fullmatch, lines))
 
     def read(self, source: Source) -> Iterator[Example]:
         words, labels, begun, size = list[str](), list[str](), 0, 0

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from bridle.data.base import Format, format_kind, lacks_column
 from bridle.data.conll import NAMES
+from bridle.data.detection import Guess
 from bridle.data.examples import Example, Examples
-from bridle.data.files import Guess, opened, opened_chosen, read, read_chosen
+from bridle.data.files import opened, opened_chosen, read, read_chosen
 from bridle.data.source import Source
 from bridle.data.standoff import Standoff
 from bridle.data.tokenizer import tokens_noted

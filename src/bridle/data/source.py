@@ -28,11 +28,6 @@ _MARKS = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}  # how they begin
 _ZEROS = bytes(4)  # a gzip file that ends with a size of 0, unless zeros follow it, is empty
 
 
-def is_utf8(encoding: object) -> bool:
-    """Check whether this is a name of UTF-8."""
-    return isinstance(encoding, str) and encoding.lower().replace("_", "-") in ("utf-8", "utf8")
-
-
 def _stdin() -> IO[bytes]:
     """Open standard input with a buffer of its own: the interpreter, at its end, waits for readers of `sys.stdin`."""
     try:
@@ -152,6 +147,13 @@ class Source:
             ahead += block
         self._ahead = ahead
         return ahead
+
+    def beginning(self) -> str:
+        """The first lines as text in UTF-8, whatever they are: complete ones, if the file continues."""
+        head = self.head()
+        text = head.decode("utf-8", "replace").removeprefix("\ufeff").replace("\r\n", "\n")
+        goes_on = len(head) >= 1 << 16 or not self.waits
+        return text[: text.rindex("\n") + 1] if goes_on and "\n" in text else text
 
     def opening(self, encoding: str) -> str:
         """The first bytes as text; invalid bytes are left out."""

@@ -20,7 +20,7 @@ import numpy as np
 
 from bridle.arrays import is_integer
 from bridle.data.base import Format
-from bridle.data.conll import DOCSTART
+from bridle.data.detection import DOCSTART
 from bridle.data.examples import Example
 from bridle.data.source import Source
 from bridle.errors import FileError, shown

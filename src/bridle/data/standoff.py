@@ -21,7 +21,7 @@ from bridle.data.base import Format
 from bridle.data.examples import Example
 from bridle.data.jsonl import json_kind, json_line, json_lines
 from bridle.data.source import Source, located
-from bridle.data.tokenizer import TOKENS, Tokens, tokenize
+from bridle.data.tokenizer import Tokens, tokenize
 from bridle.errors import Argument, FileError, LabelError, clipped, shown
 from bridle.labels import Labels, Scheme, Segment
 
@@ -72,15 +72,6 @@ class Standoff(Format):
     on_mismatch: Literal["widen", "raise", "skip"] = "widen"
     on_overlap: Literal["raise", "skip"] = "raise"
     units: Literal["characters", "utf-16"] = "characters"
-
-    def __post_init__(self) -> None:
-        self.check(
-            tokens=TOKENS,
-            scheme=SCHEMES,
-            on_mismatch=("widen", "raise", "skip"),
-            on_overlap=("raise", "skip"),
-            units=("characters", "utf-16"),
-        )
 
     # ---- spans into labels ------------------------------------------------------------------------------------------
 

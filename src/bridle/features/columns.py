@@ -249,7 +249,8 @@ class Interned:
 
     def find(self, texts: Sequence[str]) -> Ids:
         """Return the numbers of texts."""
-        numbers, packed = np.empty(len(texts), dtype=np.int32), texts_of(texts)
+        packed = texts_of(texts)
+        numbers = np.empty(len(packed.offsets) - 1, dtype=np.int32)
         self.native.find(packed.data, packed.offsets, numbers)
         return numbers
 

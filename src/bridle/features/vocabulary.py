@@ -238,7 +238,10 @@ class TemplateFeatures:
     def prepare(self, sequences: Sequence[Any], errors: dict[int, BridleError] | None = None) -> Prepared:
         """Look the texts of sequences up, once for all features that share their strings. errors: as in `pack`."""
         _ = self._known
-        packed = pack(sequences, self.sources, self.templates.main, errors)
+        if isinstance(sequences, Packed) and sequences.texts.keys() >= set(self.sources):
+            packed = sequences
+        else:
+            packed = pack(sequences, self.sources, self.templates.main, errors)
         numbers = {source: self._strings[source].find(packed.texts[source]) for source in self.sources}
         unseen = {source: ids for source, ids in numbers.items() if ids.min(initial=0) < 0}
         return Prepared(packed, numbers, {s: Fresh.of(ids, packed.texts[s]) for s, ids in unseen.items()})

@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import asdict
+from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, ClassVar, Self, get_args
+from typing import Any, ClassVar, Self, TypeVar, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -40,6 +41,8 @@ from bridle.models.training import MEASURES, Judge, Measure, Plan, Progress, Ste
 from bridle.models.tuning import Trial, Tuning
 from bridle.rules.base import Rule
 
+Restored = TypeVar("Restored")
+_OTHER_WRITER = "Written by another version of Bridle, or by something else?"
 _NO_MATTER = ("threads", "folds", "tuning_seconds", "patience")  # under others, scores are still those of this model
 
 
@@ -61,16 +64,39 @@ class Tagger(Predictor):
     patience: int | None
     seed: int
     threads: int
-    # what training leaves, besides what a Predictor has
-    progress_: Progress  # how training went
+    # what training leaves, besides what a Predictor has, and records that are properties
     n_weights_: int  # that could be learned
-    feature_set_: FeatureChoice | None = None  # what was chosen for features="auto", and why
-    tuning_: Tuning | None = None  # how settings were chosen
     cross_fit_: CrossFit | None = None  # the last result of `cross_fit`; no part of a file
     notes_: Mapping[str, Any] = MappingProxyType({})  # that `save` got
 
+    _records: tuple[Mapping[str, Any], str] = (MappingProxyType({}), "")  # the head of the file, and its name
+
     def __init_subclass__(cls) -> None:
         Tagger.kinds.setdefault(cls.__name__, cls)
+
+    @cached_property  # records of the training are restored when they are asked for, which tagging never does
+    def progress_(self) -> Progress:
+        """Iterations, losses and the best score of the training."""
+        if (progress := self._record("progress", Progress.restored)) is None:
+            raise AttributeError(f"this {type(self).__name__} has not been trained")
+        return progress
+
+    @cached_property
+    def tuning_(self) -> Tuning | None:
+        """The settings that were chosen on held-out data, with all that were tried."""
+        return self._record("tuning", Tuning.restored)
+
+    @cached_property
+    def feature_set_(self) -> FeatureChoice | None:
+        """The templates that were chosen for features="auto", and the reason."""
+        return self._record("feature_set", FeatureChoice.restored)
+
+    def _record(self, name: str, restored: Callable[[Any], Restored]) -> Restored | None:
+        head, path = self._records
+        try:
+            return restored(head[name]) if head.get(name) else None
+        except files.UNFIT as error:
+            raise files.unusable(error, path, "record of its training", "Tagger.save", _OTHER_WRITER) from None
 
     # ---- what a kind of model adds ----------------------------------------------------------------------------------
 
@@ -204,15 +230,8 @@ class Tagger(Predictor):
         patience = None if self.patience is None else count_of("patience", self.patience)
         if patience is not None and dev is None:
             raise ModelError("patience needs a development set", got="dev=None", wanted="fit(X, y, dev=(X, y))")
-        plan = Plan(
-            count_of("iterations", self._iterations()),
-            self._tolerance(),
-            patience,
-            watch,
-            path_of("checkpoint", checkpoint),
-            count_of("every", every),
-            path_of("resume", resume),
-        )
+        places = path_of("checkpoint", checkpoint), count_of("every", every), path_of("resume", resume)
+        plan = Plan(count_of("iterations", self._iterations()), self._tolerance(), patience, watch, *places)
         held_together = groups_of(groups, len(data.X))
         return self._fit(data, plan, held_together, measure, dev_data, on_unknown, watch_tuning=watch_tuning)
 
@@ -311,8 +330,8 @@ class Tagger(Predictor):
     ) -> CrossFit:
         """Score sequences by models that have not seen them.
 
-        The sequences are cut into folds, and each fold is scored by a model with the settings of this one, trained on
-        the others. That is how good this model can be expected to be on new data, and what rules are priced against.
+        Each fold is scored by a model with the settings of this one, trained on the others. That is how good this model
+        can be expected to be on new data, and what rules are priced against.
 
         Parameters
         ----------
@@ -519,10 +538,8 @@ def load(path: str | Path) -> Tagger:
 
     Raises
     ------
-    FileError
-        If the file cannot be read.
     ModelFileError
-        If it is cut off, altered, of a newer format, or not a model.
+        If the file cannot be read, is cut off, altered, of a newer format, or not a model.
 
     Examples
     --------
@@ -546,12 +563,7 @@ def from_bytes(data: bytes) -> Tagger:
     Returns
     -------
     Tagger
-        As from `load`.
-
-    Raises
-    ------
-    ModelFileError
-        As from `load`.
+        As from `load`, with the same errors.
     """
     return _loaded(files.from_bytes(data, _LONGEST), "a model in memory")
 
@@ -574,19 +586,14 @@ def _loaded(stored: files.Stored, path: str, kind: type[Tagger] | None = None) -
     try:
         model = (kind or Tagger.kinds[head["model"]])(**head["settings"])
         model.labels_ = Labels(head["labels"], head["scheme"])
-        model.features_ = FEATURES[head["features"]["kind"]].restored(head["features"], arrays)
-        sizes = len(model.features_), len(model.labels_)
-        model.linear_ = Linear.restored(arrays, *sizes, model.features_.n_edges)
-        model.lists = getattr(model.features_, "lists", None) or None
-        model.progress_, model.n_weights_ = Progress.restored(head["progress"]), int(head["n_weights"])
-        model.tuning_ = None if head.get("tuning") is None else Tuning.restored(head["tuning"])
+        features = model.features_ = FEATURES[head["features"]["kind"]].restored(head["features"], arrays)
+        model.linear_ = Linear.restored(arrays, len(features), len(model.labels_.names), features.n_edges)
+        model.lists = getattr(features, "lists", None) or None
         seen = model.seen_ = arrays.get("seen")
         if seen is not None and (seen.dtype != np.uint64 or seen.ndim != 1 or bool((seen[1:] <= seen[:-1]).any())):
             raise ValueError("the sketch of the training sequences is not sorted")
-        model.notes_ = dict(head["notes"])
-        model.feature_set_ = FeatureChoice.restored(head["feature_set"]) if head.get("feature_set") else None
-        model._check()
+        model.n_weights_, model.notes_ = int(head["n_weights"]), dict(head["notes"])
+        model._records = head, path
     except files.UNFIT as error:
-        cause = "Written by another version of Bridle, or by something else?"
-        raise files.unusable(error, path, "model", "Tagger.save", cause) from None
+        raise files.unusable(error, path, "model", "Tagger.save", _OTHER_WRITER) from None
     return model

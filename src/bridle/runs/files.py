@@ -20,8 +20,9 @@ from typing import IO, Any, Literal, cast
 import numpy as np
 
 from bridle.atomic import Replacement
-from bridle.data.base import Format, format_guessed, format_named
+from bridle.data.base import Format, format_named
 from bridle.data.blocks import ROWS, Pace
+from bridle.data.detection import format_guessed
 from bridle.data.files import check_places, files, opened
 from bridle.data.huggingface import is_saved
 from bridle.data.output import Lines, deferred_interrupt

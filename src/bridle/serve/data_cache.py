@@ -13,7 +13,8 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType, field
 
 from bridle.data import Example, Examples
-from bridle.data.base import format_guessed, format_kind, format_named
+from bridle.data.base import format_kind, format_named
+from bridle.data.detection import format_guessed
 from bridle.data.source import Source, TextSource
 from bridle.deadline import check_stopped
 from bridle.errors import BridleError, FileError

@@ -203,7 +203,7 @@ def tag(
     """
     if isinstance(want, str) or not _WANT.issuperset(want):
         raise bad_option("want", want, f"a list of {', '.join(map(repr, sorted(_WANT)))}")
-    if not is_integer(k, 1):
+    if want and not is_integer(k, 1):
         raise bad_option("k", k, "an integer >= 1")
     extras = _Extras(decoder, frozenset(want), k, of) if want else None
     scores = _scores_of(block, model, decoder)
