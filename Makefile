@@ -167,8 +167,6 @@ $(VENV)/.test $(VENV)/.check $(VENV)/.bench $(VENV)/.docs $(VENV)/.wheel $(VENV)
 
 check: lint types stub-check test-tiers sanitize
 
-prepare: $(VENV)/.check $(VENV)/.docs $(VENV)/.explorer $(NODE)/.installed $(INTEGRATIONS)/.installed $(GLINER)/.installed $(SAN)/.built
-
 # TypeScript checks the explorer's JavaScript against the types in its comments. Without npm this is skipped, but not in CI.
 NODE := $(VENV)/node
 $(NODE)/.installed: tools/explorer/package.json tools/explorer/package-lock.json $(VENV)/.check
@@ -252,6 +250,9 @@ sanitize: $(SAN)/.built
 	@! $(BIN)/python -c 'import bridle, sys; sys.exit("avx512" not in bridle.simd().available)' || { \
 	  echo "BRIDLE_SIMD=avx2"; export BRIDLE_SIMD=avx2; \
 	  $(ASAN_RUN) tests/soak.py --problems 200 && $(ASAN_RUN) -m pytest $(PARALLEL) -p no:cacheprovider -m "not slow" $(VECTOR_TESTS); }
+
+prepare: $(VENV)/.check $(VENV)/.docs $(VENV)/.explorer $(NODE)/.installed $(INTEGRATIONS)/.installed $(GLINER)/.installed \
+  $(SAN)/.built
 
 THREAD_TESTS := $(addprefix tests/kernels/test_,learning.py attributes.py texts.py) \
   $(addprefix tests/decoding/test_,threads.py result.py) tests/rules/test_compiled.py tests/models/test_theory.py \
