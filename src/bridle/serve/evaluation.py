@@ -83,7 +83,7 @@ class Mistake(Struct):
 
 
 class RuleEffect(Struct):
-    """What a rule does on data, beside other rules.
+    """Effect of a rule on data, beside other rules.
 
     `gold_breaks` counts sequences whose gold labels break it, `right` and `wrong` the tokens that it makes so, and
     `changed` lists the sequences that it changes. Null: no gold labels.

@@ -52,7 +52,8 @@ def explorer(run: Cli, *words: Any) -> Iterator[str]:
     """Run `bridle explore` with further words; return its address."""
     for package in ("starlette", "uvicorn", "msgspec"):
         pytest.importorskip(package, reason="the explorer needs bridle-nlp[serve]")
-    process = run.start("explore", "--no-browser", "--port", "0", *words)
+    port = () if "--port" in words else ("--port", "0")
+    process = run.start("explore", "--no-browser", *port, *words)
     assert process.stderr is not None
     lines: list[str] = []
     for line in process.stderr:

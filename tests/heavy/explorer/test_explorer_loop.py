@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from commands import Cli
 from stopwatch import patience
-from tests.heavy.explorer.conftest import OpenPage, Own
+from tests.heavy.explorer.conftest import OpenPage, Own, explorer
 from tests.heavy.explorer.rule_fields import at_end, expect, item, lines_of, rules_of
 
 # Waits for an element's text as the browser draws it: milliseconds from a key to the frame after it.
@@ -243,6 +244,52 @@ def test_a_correction_by_keyboard(page: Any) -> None:
     assert page.evaluate("document.activeElement.className").startswith("pick")
     page.keyboard.press("Enter")
     expect(page.locator("#suggestions")).not_to_be_empty()
+
+
+def test_a_segment_is_corrected_by_dragging(page: Any) -> None:
+    tokens = page.locator("#constrained .token")
+    first, last = tokens.nth(1).bounding_box(), tokens.nth(3).bounding_box()
+    page.mouse.move(first["x"] + 3, first["y"] + first["height"] / 2)
+    page.mouse.down()
+    page.mouse.move(last["x"] + last["width"] / 2, last["y"] + last["height"] / 2, steps=5)
+    page.mouse.up()
+    expect(page.locator("#constrained .chosen")).to_have_count(3)
+    words = [tokens.nth(t).get_attribute("data-t") for t in (1, 3)]
+    assert words == ["1", "3"]
+    page.locator("#correction .pick", has_text="VENUE").click()
+    expect(page.locator("#suggestions")).to_contain_text(re.compile("Each of these rules|No single rule"))
+    page.keyboard.press("Escape")
+
+
+def test_files_are_dropped_on_the_page(page: Any) -> None:
+    page.evaluate("""() => {
+      const dropped = new DataTransfer();
+      dropped.items.add(new File(["present DATE\\n"], "other.rules"));
+      document.dispatchEvent(new DragEvent("drop", {dataTransfer: dropped, bubbles: true}));
+    }""")
+    expect(page.locator("#rules")).to_have_value("present DATE\n")
+    page.click("#undo")
+    assert rules_of(page).count("\n") > 5
+
+
+def test_links_and_unsaved_rules_work_after_a_restart(run: Cli, open_page: OpenPage) -> None:
+    with explorer(run) as address:
+        port = re.search(r":(\d+)/", address)
+        assert port is not None
+        page = open_page(server=address)
+        page.fill("#rules", "present DATE\n")
+        expect(page).to_have_url(re.compile("#v1"))
+        page.wait_for_timeout(800)  # until the browser has kept it
+        link = page.url
+        page.goto("about:blank")
+    with explorer(run, "--port", port[1]) as again:
+        assert again == address
+        page.goto(link)
+        expect(page.locator("#rules")).to_have_value("present DATE\n")
+        page.goto("about:blank")
+        page.goto(address)  # what the browser has kept
+        expect(page.locator("#rules")).to_have_value("present DATE\n")
+        expect(page.locator("#constrained .token").first).to_be_visible()
 
 
 def test_own_model_and_data_and_a_rule_that_hurts(open_page: OpenPage, own: Own) -> None:
