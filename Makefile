@@ -15,7 +15,7 @@ SOURCE := $(NATIVE) README.md $(shell find src -name '*.py' -o -name '*.pyi' -o 
   -o -name '*.js' -o -name '*.css' -o -name '*.html')
 STUB   := src/bridle/_native.pyi
 
-.PHONY: help demo explore test test-fast test-integrations test-distributed test-explorer test-label-studio reproduce coverage check \
+.PHONY: help demo explore test test-fast test-integrations test-distributed test-explorer test-annotation-tools reproduce coverage check \
   prepare lint format types stub stub-check test-tiers sanitize tsan fuzz fuzz-kernels bench soak docs wheel test-wheel wheels pins \
   release-check clean
 .DEFAULT_GOAL := help
@@ -28,7 +28,7 @@ help:
 	@echo "make test-integrations  test Bridle with the real CRFsuite, transformers, spaCy, GLiNER and the others"
 	@echo "make test-distributed  kill Spark, Ray and bridle tag at work, and check that nothing is lost (Java 17; about 10 minutes)"
 	@echo "make test-explorer  test the explorer in a browser (Chromium), and the HTTP service against its OpenAPI description"
-	@echo "make test-label-studio  test the HTTP service as the backend of a real Label Studio (a gigabyte of packages; about a minute)"
+	@echo "make test-annotation-tools  test Bridle with a real Label Studio and doccano (two gigabytes of packages; about two minutes)"
 	@echo "make coverage    run the fast tests and measure coverage; fails below the minimum in pyproject.toml"
 	@echo "make check       run lint, types, stub-check, test-tiers and sanitize"
 	@echo "make lint        run ruff, clang-format, clang-tidy, codespell, the prose linter and tsc, and validate the workflows; changes nothing"
@@ -113,15 +113,19 @@ $(DISTRIBUTED)/.installed: requirements/distributed.txt $(VENV)/.test
 test-explorer: $(VENV)/.test $(VENV)/.explorer
 	$(BIN)/python -m pytest $(if $(TESTS),$(TESTS),$(PARALLEL) tests/heavy/explorer)
 
-# Label Studio has an environment of its own: it pins the versions of what it needs.
+# Each tool has an environment of its own. The versions beside doccano are those that it still works with.
 STUDIO := $(VENV)/label-studio
-test-label-studio: $(VENV)/.test $(STUDIO)/.installed
-	BRIDLE_LABEL_STUDIO=$(CURDIR)/$(STUDIO)/bin/label-studio $(BIN)/python -m pytest $(if $(TESTS),$(TESTS),tests/heavy/annotation)
+DOCCANO := $(VENV)/doccano
+test-annotation-tools: $(VENV)/.test $(STUDIO)/.installed $(DOCCANO)/.installed
+	BRIDLE_LABEL_STUDIO=$(CURDIR)/$(STUDIO)/bin/label-studio BRIDLE_DOCCANO=$(CURDIR)/$(DOCCANO)/bin/doccano \
+	  $(BIN)/python -m pytest $(if $(TESTS),$(TESTS),tests/heavy/annotation)
 
-$(STUDIO)/.installed:
-	@echo "bridle: installing Label Studio (about a gigabyte)"
-	@rm -rf $(STUDIO) && "$(PYTHON)" -m venv $(STUDIO)
-	@$(STUDIO)/bin/python -m pip install --quiet --disable-pip-version-check label-studio==1.23.2
+$(STUDIO)/.installed: WANTED = label-studio==1.23.2
+$(DOCCANO)/.installed: WANTED = doccano==1.8.4 'marshmallow<4' 'numpy<2' 'setuptools<81'
+$(STUDIO)/.installed $(DOCCANO)/.installed:
+	@echo "bridle: installing $(firstword $(WANTED)) (about a gigabyte)"
+	@rm -rf $(@D) && "$(PYTHON)" -m venv $(@D)
+	@$(@D)/bin/python -m pip install --quiet --disable-pip-version-check $(WANTED)
 	@touch $@
 
 coverage: $(VENV)/.test

@@ -1,4 +1,4 @@
-"""How many wrong predictions come first when the tasks of Label Studio are sorted by their scores.
+"""The share of wrong predictions that come first when the tasks of Label Studio are sorted by their scores.
 
     python benchmarks/ranking.py
 

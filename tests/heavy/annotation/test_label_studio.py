@@ -1,6 +1,6 @@
 """A real Label Studio with `bridle serve` as its backend: predictions, an annotation, its correction, a rule from that.
 
-`make test-label-studio` installs Label Studio in an environment of its own and sets BRIDLE_LABEL_STUDIO to its command.
+`make test-annotation-tools` installs Label Studio in its own environment, and sets BRIDLE_LABEL_STUDIO to its command.
 """
 
 from __future__ import annotations
@@ -9,22 +9,19 @@ import json
 import os
 import re
 import secrets
-import shutil
-import socket
 import subprocess
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import httpx
-import pytest
 
 from bridle.data import read
 from commands import Cli
 from serving import service_of
+from tests.heavy.annotation.conftest import command, free_port, ok, until
 
 CONFIG = """<View>
   <Labels name="field" toName="reference">
@@ -44,24 +41,18 @@ COUNT = 60  # tasks
 @contextmanager
 def label_studio(folder: Path, **settings: str) -> Iterator[httpx.Client]:
     """Start Label Studio; return a client with the token of its user."""
-    command = os.environ.get("BRIDLE_LABEL_STUDIO") or shutil.which("label-studio")
-    if not command:
-        pytest.skip("needs Label Studio: make test-label-studio")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    token = secrets.token_hex(20)
+    program, port, token = command("BRIDLE_LABEL_STUDIO", "label-studio"), free_port(), secrets.token_hex(20)
     words = ["start", "--no-browser", "--data-dir", folder, "--port", port, "--internal-host", "127.0.0.1"]
     words += ["--username", "annotator@example.org", "--password", secrets.token_hex(8), "--user-token", token]
     words += ["--enable-legacy-api-token"]
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(
-            [command, *map(str, words)], env={**os.environ, **QUIET, **settings}, stdout=log, stderr=log, cwd=folder
+            [program, *map(str, words)], env={**os.environ, **QUIET, **settings}, stdout=log, stderr=log, cwd=folder
         )
         try:
             with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=120) as client:
                 client.headers["Authorization"] = f"Token {token}"
-                _until(lambda: _answers(client, process), 300)
+                until(lambda: _answers(client, process), 300)
                 yield client
         finally:
             process.kill()
@@ -70,23 +61,7 @@ def label_studio(folder: Path, **settings: str) -> Iterator[httpx.Client]:
 
 def _answers(client: httpx.Client, process: subprocess.Popen[bytes]) -> bool:
     assert process.poll() is None, "Label Studio did not start"
-    try:
-        return client.get("/api/projects/").status_code == 200
-    except httpx.TransportError:
-        return False
-
-
-def _until(done: Any, seconds: float = 60) -> None:
-    ends = time.monotonic() + seconds
-    while not done():
-        assert time.monotonic() < ends, "it took too long"
-        time.sleep(0.2)
-
-
-def ok(answer: httpx.Response) -> Any:
-    """Return the JSON of an answer that has to be a success."""
-    assert answer.is_success, f"{answer.request.url}: {answer.status_code} {answer.text[:500]}"
-    return answer.json()
+    return client.get("/api/projects/").status_code == 200
 
 
 @contextmanager
@@ -133,7 +108,7 @@ def test_a_correction_in_label_studio_becomes_a_rule(run: Cli, tmp_path: Path) -
             listed: list[Any] = ok(studio.get("/api/tasks/", params=query))["tasks"]
             return listed
 
-        _until(lambda: all(task["predictions"] for task in predicted()))
+        until(lambda: all(task["predictions"] for task in predicted()))
         predictions = predicted()
         texts = [task["data"]["text"] for task in predictions]
         answers = ok(bridle.post("/tag", json={"texts": texts, "spans": True, "tokens_out": True}))["results"]
@@ -156,7 +131,7 @@ def test_a_correction_in_label_studio_becomes_a_rule(run: Cli, tmp_path: Path) -
         result = regions_of(service_of().split(task["data"]["text"])[1], labels, task["data"]["text"])
         ok(studio.post(f"/api/tasks/{task['id']}/annotations/", json={"result": result, "lead_time": 3.2}))
         corrections = tmp_path / "corrections.jsonl"
-        _until(lambda: corrections.stat().st_size > 0)
+        until(lambda: corrections.stat().st_size > 0)
         options = {"key": "text", "scheme": "IO", "tokens": "references"}
         (stored,) = read(corrections, "labelstudio", **options)
         assert (stored.text, list(stored.labels or ())) == (task["data"]["text"], labels)
