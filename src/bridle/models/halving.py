@@ -38,7 +38,7 @@ from bridle.models.tagger import Tagger
 from bridle.models.task import Data, Examples
 from bridle.models.training import MEASURES, TITLES, Measure, measure_of, with_unknown
 from bridle.models.tuning import halve
-from bridle.report.plots import draw_curves
+from bridle.report.plots import Drawn, draw_curves
 from bridle.report.text import aligned
 
 KEEP = 3  # of so many candidates one goes on, with so many times the sequences
@@ -82,8 +82,8 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
-class Search:
-    """The outcome of `search`.
+class Search(Drawn):
+    """The outcome of `search`; `plot` draws how the candidates did from rung to rung.
 
     Attributes
     ----------
@@ -149,21 +149,7 @@ class Search:
         best = ", ".join(f"{name}={_short(jsonable(value))}" for name, value in self.settings.items())
         return [*aligned(body), f"best by {TITLES[self.measure]} on {by}: {best} ({self.why})"]
 
-    def plot(self, path: str | Path) -> None:
-        """Draw how the candidates did from rung to rung. It needs Matplotlib.
-
-        Parameters
-        ----------
-        path : str or Path
-            The file; its suffix says what to write: .png, .svg or .pdf.
-
-        Raises
-        ------
-        MissingExtra
-            If there is no Matplotlib.
-        FileError
-            If the file cannot be written.
-        """
+    def _draw(self, path: str | Path) -> None:
         curves: dict[str, list[tuple[float, float]]] = {}
         for candidate in self.tried:
             point = candidate.sequences, 100 * getattr(candidate, self.measure)

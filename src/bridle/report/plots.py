@@ -14,6 +14,30 @@ from bridle.extras import needed
 _NAMED = 8  # curves that get a name and a colour of their own: the longest, which went on to the end
 
 
+class Drawn:
+    """A result that can be drawn."""
+
+    __slots__ = ()
+
+    def _draw(self, path: str | Path) -> None:
+        raise NotImplementedError
+
+    def plot(self, path: str | Path) -> None:
+        """Draw the result. It needs Matplotlib.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file; its suffix is the format: .png, .svg or .pdf.
+
+        Raises
+        ------
+        FileError
+            If Matplotlib is not installed, or the file cannot be written.
+        """
+        self._draw(path)
+
+
 def draw_bars(path: str | Path, bars: Sequence[tuple[str, float]], label: str) -> None:
     """Draw (name, length) pairs, the first on top. The suffix of the file is the format."""
     purpose = f"cannot draw {path} without Matplotlib"
