@@ -193,8 +193,7 @@ class ConstrainedTagger(SavedEstimator):
         if self.rules is not None and not isinstance(self.rules, DeterministicRules):
             got = shown(self.rules)
             raise ModelError("`rules` must be DeterministicRules", got=got, wanted="DeterministicRules()")
-        if isinstance(self.folds, bool) or not isinstance(self.folds, int) or self.folds < 2:
-            raise ModelError("`folds` must be an integer >= 2", got=repr(self.folds), wanted="2 or more")
+        count_of("folds", self.folds, 2)
 
     def _stacks(self) -> bool:
         """Check whether training needs the decisions of rules."""

@@ -21,7 +21,6 @@ import numpy as np
 import numpy.typing as npt
 
 from bridle import _native
-from bridle.arrays import is_integer
 from bridle.decoding.threads import in_threads
 from bridle.errors import LabelError, LatticeError, ModelError
 from bridle.features import Encoded, Template, TemplateFeatures, Templates, sequences_of
@@ -31,7 +30,7 @@ from bridle.features.vocabulary import Prepared, listed
 from bridle.frames import LabelLists, Sequences
 from bridle.labels import Labels
 from bridle.lattice import Batch
-from bridle.models.checks import all_known, count_of_threads, ids_of, labellings_of, names_of, one_of
+from bridle.models.checks import all_known, count_of, count_of_threads, ids_of, labellings_of, names_of, one_of
 from bridle.models.estimator import SavedEstimator, not_fitted
 from bridle.report import Counts
 
@@ -332,9 +331,7 @@ class DeterministicRules(SavedEstimator):
         one_of("templates", self.templates, tuple(TEMPLATES))
         one_of("contexts", self.contexts, ("both", "bigram", "trigram"))
         for name, low in (("cutoff", 0), ("rare", 1)):
-            value = getattr(self, name)
-            if not is_integer(value, low):
-                raise ModelError(f"invalid value of `{name}`", got=repr(value), wanted=f"an integer >= {low}")
+            count_of(name, getattr(self, name), low)
         if not isinstance(self.threshold, (int, float)) or not 0.5 <= self.threshold < 1:
             raise ModelError(
                 "invalid value of `threshold`", got=repr(self.threshold), wanted="a number from 0.5 to below 1"

@@ -17,7 +17,6 @@ from typing import Any, Literal, Self
 import numpy as np
 import numpy.typing as npt
 
-from bridle.arrays import is_integer
 from bridle.decoding.decoder import Decoder
 from bridle.decoding.problem import check_given, offsets_of
 from bridle.errors import LabelError, ModelError, RuleError, shown
@@ -303,9 +302,7 @@ class JointWeights(Estimator):
         one_of("average", self.average, ("averaged", "last"))
         positive("rate", self.rate)
         for name in ("size", "max_states", *(["patience"] if self.patience is not None else [])):
-            value = getattr(self, name)
-            if not is_integer(value, 1):
-                raise ModelError(f"invalid value of `{name}`", got=repr(value), wanted="an integer >= 1")
+            count_of(name, getattr(self, name))
         check_seed(self.seed)
         if isinstance(self.of, Tagger):
             return self.of.decoder().labels

@@ -15,7 +15,6 @@ from typing import Any, Literal, Self, cast
 
 import numpy as np
 
-from bridle.arrays import is_integer
 from bridle.automata import DFA, CountingAutomaton
 from bridle.deadline import Deadline
 from bridle.decoding.documents import cuts_of
@@ -27,8 +26,8 @@ from bridle.labels import Bools, Labels, Scheme
 from bridle.learn.candidates import KINDS, OF_TOKENS, Candidate, Limits
 from bridle.learn.counted import Counted, Ints, corrupt, wrong_labellings
 from bridle.learn.documents import ACROSS, AGREEMENT, across, joined_labels, mine_agreement
-from bridle.learn.evidence import Learned, rules_of
-from bridle.models.checks import check_seed, given_of, ids_of, labellings_of, names_of, one_of
+from bridle.learn.evidence import Learned, from_counts, penalty_of, rules_of
+from bridle.models.checks import check_seed, count_of, given_of, ids_of, labellings_of, names_of, one_of
 from bridle.models.estimator import Estimator
 from bridle.report.significance import Floats, benjamini_hochberg
 from bridle.rules.base import Rule
@@ -261,9 +260,7 @@ class RelationalRules(Estimator):
             if not isinstance(value, (int, float, np.floating)) or isinstance(value, bool) or not 0 < value <= 1:
                 raise ModelError(f"invalid value of `{name}`", got=repr(value), wanted="a number above 0, at most 1")
         for name in ("min_support", "wrong", *(["max_rules"] if self.max_rules is not None else [])):
-            value = getattr(self, name)
-            if not is_integer(value, 1):
-                raise ModelError(f"invalid value of `{name}`", got=repr(value), wanted="an integer >= 1")
+            count_of(name, getattr(self, name))
         check_seed(self.seed)
 
     def _counted(self, X: Any, y: Any, given: Any) -> Counted:
@@ -317,7 +314,8 @@ class RelationalRules(Estimator):
 
 
 def _by_counts(learned: Learned) -> Learned:
-    return learned.soft(round(-math.log((learned.exceptions + 0.5) / (learned.support + 1)), 3))
+    (soft,) = from_counts([learned])
+    return learned.soft(round(penalty_of(soft.rule), 3))
 
 
 def _ids(data: Counted, wrong: Any) -> list[list[Ints]]:
