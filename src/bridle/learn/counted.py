@@ -143,10 +143,16 @@ class Counted:
     def matching(self, pattern: str) -> Bools:
         """(N,): tokens whose text matches the whole of an expression."""
         if pattern not in self._matched:
-            fits = matcher((pattern, "re2"))
-            known = {text: bool(fits(text)) for text in set(self.tokens or ())}
-            self._matched[pattern] = np.array([known[text] for text in self.tokens or ()], dtype=bool)
+            fits, (texts, which) = matcher((pattern, "re2")), self._distinct
+            self._matched[pattern] = np.array([bool(fits(text)) for text in texts], dtype=bool)[which]
         return self._matched[pattern]
+
+    @cached_property
+    def _distinct(self) -> tuple[list[str], Ints]:
+        """The different texts of tokens, and the number of that of each token, (N,)."""
+        number: dict[str, int] = {}
+        which = np.array([number.setdefault(text, len(number)) for text in self.tokens or ()], dtype=np.int64)
+        return list(number), which
 
     @cached_property
     def _matched(self) -> dict[str, Bools]:
