@@ -12,7 +12,7 @@ import bridle
 from bridle import FileError, LabelError, Labels, rules
 from bridle import rules as r
 from bridle.rules.base import Rule, Soft
-from bridle.rules.lint import Finding, lint, unknown_labels, without_unknown
+from bridle.rules.lint import Finding, lint, unknown_labels, without_unknown, without_unseen
 from bridle.rules.loading import Line, read_files
 from strategies import labellings, random_labels, random_rule, random_soft, seeds
 
@@ -283,6 +283,16 @@ def test_a_rule_that_only_forbids_keeps_its_meaning(text: str) -> None:
     [kept], _ = without_unknown(lines(text), LABELS)
     for y in labellings(4, 3):
         assert kept.rule.violations(y, LABELS) == whole.violations(y, wide)
+
+
+@pytest.mark.parametrize(
+    "text", ["no duplicates of A, X", "forbid X", "A next to A, X", "no duplicates of TITLE, TITEL"]
+)
+def test_rules_that_only_forbid_apply_to_the_labels_that_there_are(text: str) -> None:
+    labels = Labels(["O", "A", "B", "TITLE"])
+    [kept], notes = without_unseen(lines(text), labels)
+    left = "no duplicates of A" if text == "no duplicates of A, X" else text  # TITEL may be misspelled
+    assert kept.rule == r.parse(left) and len(notes) == (left != text)
 
 
 def test_known_names_stay_as_they_are() -> None:

@@ -220,14 +220,20 @@ def _warn_priced_apart(loaded: Loaded) -> None:
 
 
 def checked_lines(loaded: Loaded, labels: Labels | None, *, lenient: bool = False) -> list[Line]:
-    """Return the rules that were read. Rules about unknown labels are an error or, if lenient, left out."""
+    """Return the rules that were read. Rules about unknown labels are an error or, if lenient, left out.
+
+    A rule that only forbids and names some labels that are known applies to these.
+    """
     lines = loaded.check()
     if labels is None:
         return lines
-    from bridle.rules.lint import unknown_labels, without_unknown  # importing it takes long
+    from bridle.rules.lint import unknown_labels, without_unknown, without_unseen  # importing it takes long
 
     for file, number, text in loaded.again:
         warn(f"{file}:{number}: {text}" if number else f"{file}: {text}")
+    lines, fewer = without_unseen(lines, labels)
+    for line, text in fewer:
+        warn(f"{line.where}: {text}")
     if lenient:
         lines, left_out = without_unknown(lines, labels)
         for line, text in left_out:

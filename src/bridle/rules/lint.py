@@ -46,7 +46,8 @@ def lint(
     """Check the lines of a .rules file, or several files. Without labels: only what is true of any labels.
 
     spell: the spelling of arguments in findings, as in `BridleError.message`; folder: of the files that lines name;
-    unknown: whether a rule with an unknown label is an error, or is left out or read without it, as `--lenient` does.
+    unknown: whether a rule with an unknown label is an error, or is left out, as `--lenient` does. A rule that only
+    forbids is read without it.
 
     >>> [f.message for f in lint(["forbid A", "at least 1 token of A"], Labels(["A", "B"]))]
     ['these rules cannot hold together: line 1 (forbid A); line 2 (at least 1 token of A)']
@@ -72,17 +73,14 @@ def lint(
         return _sorted(findings, loaded)
     known = []  # rules without unknown labels
     for line, entry in zip(loaded.lines, rules, strict=True):
-        if unknown == "leave out":
-            kept, messages = without_unknown([line], labels)
-            findings += [entry.spot.finding("warning", "unknown-label", message) for _, message in messages]
-            known += [entry._replace(rule=other.rule) for other in kept]
-            continue
-        misnamed = unknown_labels([line], labels)
+        kept, messages = (without_unknown if unknown == "leave out" else without_unseen)([line], labels)
+        findings += [entry.spot.finding("warning", "unknown-label", message) for _, message in messages]
+        misnamed = unknown_labels(kept, labels)
         text = loaded.texts[line.file][line.number - 1]
         for label in misnamed:
             better = None if label.near is None else renamed(text, label.name, label.near)
             findings.append(entry.spot.finding("error", "unknown-label", label.message, better))
-        known += [] if misnamed else [entry]
+        known += [] if misnamed else [entry._replace(rule=other.rule) for other in kept]
     findings += [*places(known, labels), *short(known, labels), *compared(known, labels, skip)]
     return _sorted(findings, loaded)
 
@@ -218,6 +216,22 @@ def _names_in(rule: Rule) -> dict[str, None]:
             from_regex(leaf.pattern, note, 1)
         names += [name for field in leaf.names() for name in field.items if isinstance(name, str)]
     return dict.fromkeys(names)
+
+
+def without_unseen(lines: Iterable[Line], labels: Labels) -> tuple[list[Line], list[tuple[Line, str]]]:
+    """Return lines in which rules that only forbid apply to the known ones of their labels, and a message for each.
+
+    All other lines stay as they are, also those with a name that is like that of a known label: it may be misspelled.
+    """
+    kept, messages = [], []
+    for line in lines:
+        unknown = unknown_labels([line], labels)
+        misspelled = any(name.near is not None for name in unknown)
+        fewer = _without({name.name for name in unknown}, line.rule) if unknown and not misspelled else None
+        kept.append(line if fewer is None else replace(line, rule=fewer))
+        if fewer is not None:
+            messages.append((line, "; ".join([*(name.message for name in unknown), f"the rule is read as: {fewer}"])))
+    return kept, messages
 
 
 def without_unknown(lines: Iterable[Line], labels: Labels) -> tuple[list[Line], list[tuple[Line, str]]]:
