@@ -231,6 +231,8 @@ def checked_lines(loaded: Loaded, labels: Labels | None, *, lenient: bool = Fals
 
     for file, number, text in loaded.again:
         warn(f"{file}:{number}: {text}" if number else f"{file}: {text}")
+    if not unknown_labels(lines, labels):
+        return lines
     lines, fewer = without_unseen(lines, labels)
     for line, text in fewer:
         warn(f"{line.where}: {text}")
