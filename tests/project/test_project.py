@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -99,6 +100,12 @@ def test_every_target_is_explained() -> None:
     helped = set(re.findall(r'@echo "make ([\w-]+) ', MAKEFILE)) | {"help"}
     rules = set(re.findall(r"^([a-z][\w-]*):", MAKEFILE, re.MULTILINE))
     assert helped == targets() == rules
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="there is no make")
+def test_every_target_has_all_that_it_needs() -> None:
+    done = subprocess.run(["make", "-n", *sorted(targets() - {"clean"})], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
