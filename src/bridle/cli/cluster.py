@@ -24,7 +24,7 @@ import typer
 
 import bridle
 from bridle.cli.base import WARNINGS, on_terminal, warn
-from bridle.cli.options import parse_size
+from bridle.cli.options import parse_size, typed
 from bridle.cli.reading import load_model_rules
 from bridle.errors import BridleError, FileError
 from bridle.extras import needed
@@ -54,11 +54,9 @@ class Job:
     def of(cls, context: typer.Context) -> Job:
         """Read the options of `bridle tag`; those without a meaning on a cluster are refused."""
         params = context.params
-        for name in params.keys() - {*_OF_TAG, *_OF_RUN}:
-            source = context.get_parameter_source(name)
-            if source is not None and source.name == "COMMANDLINE":
-                flag = next(param for param in context.command.params if param.name == name).opts[0]
-                raise FileError(f"{flag} has no meaning with --on", got=flag, wanted=f"the command without {flag}")
+        known = {param.opts[0] for param in context.command.params if param.name in (*_OF_TAG, *_OF_RUN)}
+        for flag in typed(context).keys() - known:
+            raise FileError(f"{flag} has no meaning with --on", got=flag, wanted=f"the command without {flag}")
         if params["out"] in (None, "-") or not params["data"] or "-" in params["data"]:
             wanted = "DATA and -o FOLDER, seen by all machines"
             raise FileError("a cluster reads and writes files", got="a stream", wanted=wanted)

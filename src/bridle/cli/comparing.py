@@ -12,6 +12,7 @@ import typer
 
 import bridle
 from bridle.atomic import write_text
+from bridle.cli import options as opt
 from bridle.cli.base import Command, app, json_line, refuse_overwrite, show, warn
 from bridle.cli.evaluating import (
     Pair,
@@ -21,17 +22,6 @@ from bridle.cli.evaluating import (
     Segments,
     SegmentsOption,
     sequence_name,
-)
-from bridle.cli.options import (
-    DataOptions,
-    JsonOption,
-    LenientOption,
-    OnUnknown,
-    OnUnknownOption,
-    ProgressOption,
-    SeedOption,
-    ThreadsOption,
-    grouped,
 )
 from bridle.cli.reading import (
     ReadCounts,
@@ -55,7 +45,7 @@ _ON_PAGE = 50  # sequences that a page shows
 
 
 @app.command("compare", cls=Command)
-@grouped
+@opt.grouped
 def compare_systems(
     *,
     gold: Annotated[str, typer.Argument(metavar="GOLD", help="File with labelled sequences.", show_default=False)],
@@ -71,12 +61,12 @@ def compare_systems(
         Path | None,
         typer.Option("--model", metavar="MODEL", help="Model for .rules files; compared without rules, too."),
     ] = None,
-    lenient: LenientOption = False,
-    reads: DataOptions,
+    lenient: opt.LenientOption = False,
+    reads: opt.DataOptions,
     predicted_format: PredictedFormat = None,
     predicted_option: PredictedOptions = None,
     scheme: SegmentsOption = Segments.AUTO,
-    on_unknown: OnUnknownOption = OnUnknown.WRONG,
+    on_unknown: opt.OnUnknownOption = opt.OnUnknown.WRONG,
     samples: Annotated[
         int, typer.Option("--samples", metavar="N", min=1, help="Number of bootstrap samples.")
     ] = 10_000,
@@ -87,10 +77,10 @@ def compare_systems(
     differing: Annotated[
         int, typer.Option("--differing", metavar="N", min=0, help="Number of differing sequences on the page.")
     ] = _ON_PAGE,
-    seed: SeedOption = 0,
-    threads: ThreadsOption = 0,
-    as_json: JsonOption = False,
-    progress: ProgressOption = None,
+    seed: opt.SeedOption = 0,
+    threads: opt.ThreadsOption = 0,
+    as_json: opt.JsonOption = False,
+    progress: opt.ProgressOption = None,
 ) -> None:
     """Compare systems that label the same sequences, with tests of significance.
 
@@ -119,7 +109,7 @@ def compare_systems(
     files = Reader(predicted_format, parse_format_options(predicted_option, "--predicted-option"))
     loaded = {system: bridle.load(system) for system in systems if not _rule_files(system) and is_model(system)}
     known = {name for tagger in (main, *loaded.values()) if tagger is not None for name in tagger.labels_}
-    if not known and on_unknown is not OnUnknown.WRONG:
+    if not known and on_unknown is not opt.OnUnknown.WRONG:
         raise FileError("--on-unknown is about the labels of models", got="no model", wanted="--model MODEL")
     source = _Source(gold, reads, files, known, on_unknown, lenient, threads, progress)
     names, pairs, effects = _names([*([str(model)] if model is not None else []), *systems]), list[list[Pair]](), []
@@ -192,10 +182,10 @@ class _Source:
     """Gold labels, which are read again for each system, as its model or its file needs them."""
 
     gold: str
-    reads: DataOptions
+    reads: opt.DataOptions
     files: Reader  # of files of predictions
     known: set[str]  # the labels of all models
-    on_unknown: OnUnknown
+    on_unknown: opt.OnUnknown
     lenient: bool
     threads: int
     progress: bool | None
@@ -209,7 +199,7 @@ class _Source:
             pairing = Pairing()
             examples = self._open(stack, reader)
             pairs = list(pairing.two_files(examples, reader, path, self.files))
-            if self.on_unknown is not OnUnknown.WRONG:
+            if self.on_unknown is not opt.OnUnknown.WRONG:
                 used = set(map(id, used_examples((a for a, _ in pairs), self.known, self.on_unknown)))
                 pairs = [pair for pair in pairs if id(pair[0]) in used]
         if pairing.unanswered:

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
+from bridle.cli import options as opt
 from bridle.cli.base import Command, app, check_model_path, check_writable, json_line, show
-from bridle.cli.options import JsonOption, Scheme, SchemeOption
 
 
 @app.command(cls=Command)
@@ -17,8 +17,8 @@ def convert(
     out: Annotated[
         Path, typer.Option("-o", "--out", metavar="FILE", help="Bridle model to write.", show_default=False)
     ],
-    scheme: SchemeOption = Scheme.AUTO,
-    as_json: JsonOption = False,
+    scheme: opt.SchemeOption = opt.Scheme.AUTO,
+    as_json: opt.JsonOption = False,
 ) -> None:
     """Convert a CRFsuite model into a Bridle model.
 

@@ -9,24 +9,8 @@ from typing import Annotated
 import typer
 
 import bridle
+from bridle.cli import options as opt
 from bridle.cli.base import Command, Tally, app, escape_controls, exit_by_status, refuse_overwrite, warn
-from bridle.cli.options import (
-    EngineOption,
-    LabelsFileOption,
-    LabelsOption,
-    LenientOption,
-    MemoryOption,
-    OnInfeasible,
-    OnInfeasibleOption,
-    OutOption,
-    ProgressOption,
-    RulesOption,
-    Scheme,
-    SchemeOption,
-    ThreadsOption,
-    TimeLimitOption,
-    parse_size,
-)
 from bridle.cli.progress import ProgressBar
 from bridle.cli.reading import announce_keyboard, label_names, load_rules, make_labels
 from bridle.data import Lines, Pace, open_scores
@@ -44,21 +28,21 @@ def decode(
             metavar="SCORES", help="Score file: npz, Parquet, Arrow, or JSON lines, optionally gzipped; - reads stdin."
         ),
     ],
-    rules: RulesOption = None,
-    lenient: LenientOption = False,
-    labels: LabelsOption = None,
-    labels_file: LabelsFileOption = None,
-    scheme: SchemeOption = Scheme.AUTO,
-    engine: EngineOption = "auto",
-    threads: ThreadsOption = 0,
-    time_limit: TimeLimitOption = None,
-    max_memory: MemoryOption = None,
-    on_infeasible: OnInfeasibleOption = OnInfeasible.RAISE,
+    rules: opt.RulesOption = None,
+    lenient: opt.LenientOption = False,
+    labels: opt.LabelsOption = None,
+    labels_file: opt.LabelsFileOption = None,
+    scheme: opt.SchemeOption = opt.Scheme.AUTO,
+    engine: opt.EngineOption = "auto",
+    threads: opt.ThreadsOption = 0,
+    time_limit: opt.TimeLimitOption = None,
+    max_memory: opt.MemoryOption = None,
+    on_infeasible: opt.OnInfeasibleOption = opt.OnInfeasible.RAISE,
     k: Annotated[
         int | None, typer.Option("--k", metavar="N", min=1, help="Also print the N best labellings of each sequence.")
     ] = None,
-    out: OutOption = None,
-    progress: ProgressOption = None,
+    out: opt.OutOption = None,
+    progress: opt.ProgressOption = None,
 ) -> None:
     """Decode your own scores under rules.
 
@@ -89,7 +73,7 @@ def decode(
       141  the reader of the output closed it
     """
     refuse_overwrite(out, scores, *(rules or ()), labels_file)
-    memory = parse_size(max_memory)
+    memory = opt.parse_size(max_memory)
     names = label_names(labels, labels_file)
     load_rules(rules, None)
     pace = Pace()
@@ -112,7 +96,7 @@ def decode(
                 begun = time.perf_counter()
                 block = Block(len(chunk), scores=chunk.lattices, given=chunk.givens, ids=chunk.ids)
                 outcomes = tag(block, None, decoder, want=want, k=k or 1, threads=threads)
-                n, error = outcomes.first_error(infeasible=on_infeasible is OnInfeasible.RAISE)
+                n, error = outcomes.first_error(infeasible=on_infeasible is opt.OnInfeasible.RAISE)
                 lines.put(lines_format.encode(block, outcomes, n))
                 if error is not None:
                     raise error.at(where=chunk.where[n])

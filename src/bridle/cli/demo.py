@@ -9,8 +9,8 @@ import typer
 from rich.console import Console
 
 from bridle.atomic import write_text
+from bridle.cli import options as opt
 from bridle.cli.base import Command, app, check_writable, json_line, print_stderr, show, warn
-from bridle.cli.options import JsonOption
 
 PAGE = "bridle-demo.html"
 
@@ -18,7 +18,7 @@ PAGE = "bridle-demo.html"
 @app.command(cls=Command)
 def demo(
     out: Annotated[Path, typer.Option("-o", "--out", metavar="FILE", help="HTML report to write.")] = Path(PAGE),
-    as_json: JsonOption = False,
+    as_json: opt.JsonOption = False,
 ) -> None:
     """Show what rules do, on references that ship with Bridle.
 

@@ -15,18 +15,8 @@ import typer
 
 import bridle
 from bridle.atomic import write_text
+from bridle.cli import options as opt
 from bridle.cli.base import Command, app, json_line, refuse_overwrite, show, warn
-from bridle.cli.options import (
-    COMPLETE_FORMATS,
-    DataOptions,
-    JsonOption,
-    LenientOption,
-    OnUnknown,
-    OnUnknownOption,
-    ProgressOption,
-    ThreadsOption,
-    grouped,
-)
 from bridle.cli.reading import (
     ReadCounts,
     checked_lines,
@@ -87,7 +77,7 @@ PredictedFormat = Annotated[
     typer.Option(
         "--predicted-format",
         metavar="NAME",
-        autocompletion=COMPLETE_FORMATS,
+        autocompletion=opt.COMPLETE_FORMATS,
         help="Format of predictions in files. Default: by the suffix or the first lines, or that of GOLD.",
     ),
 ]
@@ -98,7 +88,7 @@ PredictedOptions = Annotated[
 
 
 @app.command("eval", cls=Command)
-@grouped
+@opt.grouped
 def evaluate(
     *,
     gold: Annotated[str, typer.Argument(metavar="GOLD", help="Labelled sequences; - reads stdin.", show_default=False)],
@@ -117,12 +107,12 @@ def evaluate(
             help="Count the sequences that break each rule; with --model, also obey the rules. Can be repeated.",
         ),
     ] = None,
-    lenient: LenientOption = False,
-    reads: DataOptions,
+    lenient: opt.LenientOption = False,
+    reads: opt.DataOptions,
     predicted_format: PredictedFormat = None,
     predicted_option: PredictedOptions = None,
     scheme: SegmentsOption = Segments.AUTO,
-    on_unknown: OnUnknownOption = OnUnknown.WRONG,
+    on_unknown: opt.OnUnknownOption = opt.OnUnknown.WRONG,
     by_label: Annotated[
         bool, typer.Option("--by-label", help=f"Show all labels, even if there are more than {LABELS}.")
     ] = False,
@@ -139,9 +129,9 @@ def evaluate(
         Path | None,
         typer.Option("--html", metavar="FILE", help="Also write an HTML page with all tables and wrong sequences."),
     ] = None,
-    threads: ThreadsOption = 0,
-    as_json: JsonOption = False,
-    progress: ProgressOption = None,
+    threads: opt.ThreadsOption = 0,
+    as_json: opt.JsonOption = False,
+    progress: opt.ProgressOption = None,
 ) -> None:
     """Compare labels with gold labels.
 
@@ -170,7 +160,7 @@ def evaluate(
     """
     if model is not None and predicted is not None:
         raise FileError("PREDICTED and --model cannot be combined", got="both", wanted="one of them")
-    if model is None and on_unknown is not OnUnknown.WRONG:
+    if model is None and on_unknown is not opt.OnUnknown.WRONG:
         raise FileError("--on-unknown is about the labels of a model", got="no --model", wanted="--model MODEL")
     if gold == predicted == "-":
         raise FileError("both files are standard input", got="- twice", wanted="a file for one of them")

@@ -16,25 +16,9 @@ from rich.console import Console
 
 import bridle
 from bridle.atomic import write_text
+from bridle.cli import options as opt
 from bridle.cli.base import NO_ANSWER, WARNINGS, Command, app, exit_with, json_line, refuse_overwrite, warn
 from bridle.cli.decoding import agreed_labels
-from bridle.cli.options import (
-    DataOptions,
-    EngineOption,
-    JsonOption,
-    LabelsFileOption,
-    LabelsOption,
-    LenientOption,
-    MemoryOption,
-    ProgressOption,
-    RulesOption,
-    Scheme,
-    SchemeOption,
-    ThreadsOption,
-    TimeLimitOption,
-    grouped,
-    parse_size,
-)
 from bridle.cli.progress import ProgressBar
 from bridle.cli.reading import (
     ReadCounts,
@@ -65,7 +49,7 @@ from bridle.report.trellis import Show, draw_trellis
 
 
 @app.command(cls=Command)
-@grouped
+@opt.grouped
 def explain(
     *,
     context: typer.Context,
@@ -76,8 +60,8 @@ def explain(
         str | None,
         typer.Argument(metavar="DATA", help="Sequences, with or without labels; - reads stdin.", show_default=False),
     ] = None,
-    rules: RulesOption = None,
-    lenient: LenientOption = False,
+    rules: opt.RulesOption = None,
+    lenient: opt.LenientOption = False,
     scores: Annotated[
         str | None,
         typer.Option(
@@ -95,16 +79,16 @@ def explain(
     whole: Annotated[
         bool, typer.Option("--all", help="Show all tokens of a long sequence, not only those near a change.")
     ] = False,
-    reads: DataOptions,
-    labels: LabelsOption = None,
-    labels_file: LabelsFileOption = None,
-    scheme: SchemeOption = Scheme.AUTO,
-    engine: EngineOption = "auto",
-    time_limit: TimeLimitOption = None,
-    max_memory: MemoryOption = None,
-    threads: ThreadsOption = 0,
-    as_json: JsonOption = False,
-    progress: ProgressOption = None,
+    reads: opt.DataOptions,
+    labels: opt.LabelsOption = None,
+    labels_file: opt.LabelsFileOption = None,
+    scheme: opt.SchemeOption = opt.Scheme.AUTO,
+    engine: opt.EngineOption = "auto",
+    time_limit: opt.TimeLimitOption = None,
+    max_memory: opt.MemoryOption = None,
+    threads: opt.ThreadsOption = 0,
+    as_json: opt.JsonOption = False,
+    progress: opt.ProgressOption = None,
 ) -> None:
     """Explain labels: which rules changed them, where, and at what cost.
 
@@ -132,7 +116,7 @@ def explain(
       3    the sequence has no labelling under the rules, or time ran out
       130  stopped by Ctrl-C
     """
-    typed = {flag for key, flag in _FLAGS.items() if _typed(context, key)}
+    typed = set(opt.typed(context))
     selection = Selection(
         sequence, name, text, next((flag for flag in ("--svg", "--k", "--all") if flag in typed), None)
     )
@@ -143,7 +127,7 @@ def explain(
     refuse_overwrite(html, model, data, scores, *(rules or ()), labels_file, svg, flag="--html")
     refuse_overwrite(svg, model, data, scores, *(rules or ()), labels_file, flag="--svg")
 
-    memory = parse_size(max_memory)
+    memory = opt.parse_size(max_memory)
 
     def decoder_of(known: Labels) -> Decoder:
         return Decoder(
@@ -172,28 +156,7 @@ def explain(
         effects = impact(
             selected.decoder, selected.lattices, selected.givens, gold=selected.gold, threads=threads, watch=bar
         )
-    output.write_effects(selected, effects, _look(context, selected, effects))
-
-
-# Options that some uses of the command do not have.
-_FLAGS = {
-    "svg": "--svg",
-    "k": "--k",
-    "whole": "--all",
-    "labels": "--labels",
-    "labels_file": "--labels-file",
-    "scheme": "--scheme",
-    "format": "--format",
-    "columns": "--columns",
-    "label": "--label",
-    "option": "--option",
-    "map": "--map",
-}
-
-
-def _typed(context: typer.Context, key: str) -> bool:
-    source = context.get_parameter_source(key)
-    return source is not None and source.name == "COMMANDLINE"
+    output.write_effects(selected, effects, _look(context, effects))
 
 
 @dataclass(frozen=True)
@@ -253,31 +216,24 @@ def _console() -> Iterator[Console]:
     typer.echo("\n".join(line.rstrip() for line in held.getvalue().split("\n")).rstrip("\n"))
 
 
+_OF_OUTPUT = {"--html", "--json", "--threads", "--progress"}  # options that do not change what is explained
+
+
 def _clash(explanation: Explanation) -> str:
     rules = "; ".join(map(str, explanation.clash))
     return f"no labelling obeys the hard rules; got {len(explanation.clash)} that clash: {rules}."
 
 
-def _look(context: typer.Context, selected: SelectedSequences, effects: Impact) -> str:
+def _look(context: typer.Context, effects: Impact) -> str:
     """Return the command that explains the most informative sequence; "" if rules changed none, or for stdin."""
     telling = [*effects.helped[:1], *effects.hurt[:1], *effects.dearest[:1]]
-    params: dict[str, Any] = context.params
-    if not telling or "-" in (params["data"], params["scores"]):
+    if not telling or "-" in (context.params["data"], context.params["scores"]):
         return ""
-    words = ["bridle", "explain", *(str(params[key]) for key in ("model", "data") if params[key] is not None)]
-    named = [("scores", "--scores"), ("labels", "--labels"), ("labels_file", "--labels-file")]
-    named += [("format", "--format"), ("columns", "--columns"), ("label", "--label"), ("time_limit", "--time-limit")]
-    named += [("max_memory", "--max-memory")]
-    for key, flag in named:
-        words += [flag, str(params[key])] if params[key] is not None else []
-    for key, flag in (("rules", "--rules"), ("option", "--option"), ("map", "--map")):
-        for value in params[key] or []:
-            words += [flag, str(value)]
-    words += ["--lenient"] if params["lenient"] else []
-    if selected.decoder.labels.scheme is not None and params["scores"] is not None:
-        words += ["--scheme", selected.decoder.labels.scheme]
-    if params["engine"] != "auto":
-        words += ["--engine", params["engine"]]
+    words = ["bridle", "explain"]
+    for flag, value in opt.typed(context).items():
+        if flag not in _OF_OUTPUT:
+            for each in value if isinstance(value, list) else [value]:
+                words += [*([flag] if flag.startswith("-") else []), *([] if each is True else [str(each)])]
     return shlex.join([*words, "--sequence", str(telling[0].sequence)])
 
 
@@ -398,7 +354,7 @@ def from_scores(
     path: str,
     selection: Selection,
     names: tuple[str, ...] | None,
-    scheme: Scheme,
+    scheme: opt.Scheme,
     decoder_of: Callable[[Labels], Decoder],
 ) -> SelectedSequences:
     """Sequences of a score file."""
@@ -434,7 +390,7 @@ def from_model(
     model: Path | None,
     data: str | None,
     selection: Selection,
-    reads: DataOptions,
+    reads: opt.DataOptions,
     decoder_of: Callable[[Labels], Decoder],
     progress: bool | None,
 ) -> SelectedSequences:

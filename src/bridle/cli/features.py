@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from bridle.cli import options as opt
 from bridle.cli.base import Command, app, json_line, show, show_data, warn
-from bridle.cli.options import COMPLETE_FEATURES, ColumnsOption, FormatOption, FormatOptions, JsonOption, LabelOption
 from bridle.cli.reading import make_reader, text_example
 from bridle.errors import FileError
 from bridle.features import FEATURE_SETS, FUNCTIONS, FeatureSet, Function, choose_features, token_features
@@ -45,18 +45,18 @@ def features(
         typer.Option(
             "--features",
             metavar="NAME",
-            autocompletion=COMPLETE_FEATURES,
+            autocompletion=opt.COMPLETE_FEATURES,
             help="Feature set or template file. Default: auto for DATA, ner for --text.",
         ),
     ] = None,
     sequence: Annotated[
         int, typer.Option(metavar="N", min=0, help="Show sequence number N of DATA, counted from 0.")
     ] = 0,
-    format: FormatOption = None,
-    columns: ColumnsOption = None,
-    label: LabelOption = None,
-    option: FormatOptions = None,
-    as_json: JsonOption = False,
+    format: opt.FormatOption = None,
+    columns: opt.ColumnsOption = None,
+    label: opt.LabelOption = None,
+    option: opt.FormatOptions = None,
+    as_json: opt.JsonOption = False,
 ) -> None:
     """List feature functions, print a ready-made feature set, or show the features of a text.
 

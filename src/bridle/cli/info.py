@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import bridle
+from bridle.cli import options as opt
 from bridle.cli.base import Command, app, json_line, show, warn
-from bridle.cli.options import JsonOption
 from bridle.decoding.threads import cores
 from bridle.errors import FileError
 from bridle.extras import versions
@@ -34,7 +34,7 @@ def info(
     label: Annotated[
         str | None, typer.Option(metavar="NAME", help="Show only the weights of this label or segment type.")
     ] = None,
-    as_json: JsonOption = False,
+    as_json: opt.JsonOption = False,
 ) -> None:
     """Describe a model, or print versions, the processor and its vector instructions.
 

@@ -12,6 +12,7 @@ import typer
 
 import bridle
 from bridle.atomic import claimed
+from bridle.cli import options as opt
 from bridle.cli.base import (
     WARNINGS,
     Command,
@@ -25,25 +26,6 @@ from bridle.cli.base import (
     refuse_overwrite,
     warn,
 )
-from bridle.cli.options import (
-    CrossFitOption,
-    DataOptions,
-    HoldOut,
-    HoldOutOption,
-    JsonOption,
-    LabelsOption,
-    Learnable,
-    LearnableOption,
-    ProgressOption,
-    Scheme,
-    SchemeOption,
-    ScoredBy,
-    ScoredByOption,
-    ScoresOption,
-    SeedOption,
-    ThreadsOption,
-    grouped,
-)
 from bridle.cli.progress import ProgressBar
 from bridle.cli.reading import (
     file_groups,
@@ -56,7 +38,7 @@ from bridle.cli.reading import (
     read_all,
     used_examples,
 )
-from bridle.cli.training_run import print_feature_choice, save_cross_fit, trial_printer
+from bridle.cli.training_run import dev_inputs, print_feature_choice, save_cross_fit, trial_printer
 from bridle.data import Example, Lines
 from bridle.errors import FileError, ModelError
 from bridle.interrupts import INTERRUPTED
@@ -85,7 +67,7 @@ class Penalty(StrEnum):
 
 
 @app.command(cls=Command)
-@grouped
+@opt.grouped
 def learn(
     *,
     context: typer.Context,
@@ -97,8 +79,8 @@ def learn(
     gold: Annotated[
         list[str] | None, typer.Option("--gold", metavar="FILE", help="The same as DATA; can be repeated.")
     ] = None,
-    scores: ScoresOption = None,
-    labels: LabelsOption = None,
+    scores: opt.ScoresOption = None,
+    labels: opt.LabelsOption = None,
     kind: Annotated[
         Kind,
         typer.Option(
@@ -120,10 +102,10 @@ def learn(
     model: Annotated[
         Path | None, typer.Option(metavar="MODEL", help="Learn penalties for this model. Default: one trained on DATA.")
     ] = None,
-    cross_fit: CrossFitOption = None,
-    hold_out: HoldOutOption = HoldOut.SEQUENCES,
-    scored_by: ScoredByOption = ScoredBy.AUTO,
-    on_unknown: LearnableOption = Learnable.RAISE,
+    cross_fit: opt.CrossFitOption = None,
+    hold_out: opt.HoldOutOption = opt.HoldOut.SEQUENCES,
+    scored_by: opt.ScoredByOption = opt.ScoredBy.AUTO,
+    on_unknown: opt.LearnableOption = opt.Learnable.RAISE,
     tune: Annotated[
         str | None, typer.Option(metavar="FILE", help="--penalty joint: learn penalties on this file, not on DATA.")
     ] = None,
@@ -149,15 +131,15 @@ def learn(
             metavar="N", min=1, help="Keep at most the N most useful rules; --penalty model: consider only N."
         ),
     ] = None,
-    scheme: SchemeOption = Scheme.AUTO,
+    scheme: opt.SchemeOption = opt.Scheme.AUTO,
     cutoff: Annotated[
         int, typer.Option(metavar="N", min=0, help="Deterministic rules: a context must occur more than N times.")
     ] = 5,
-    reads: DataOptions,
-    seed: SeedOption = 0,
-    threads: ThreadsOption = 0,
-    as_json: JsonOption = False,
-    progress: ProgressOption = None,
+    reads: opt.DataOptions,
+    seed: opt.SeedOption = 0,
+    threads: opt.ThreadsOption = 0,
+    as_json: opt.JsonOption = False,
+    progress: opt.ProgressOption = None,
 ) -> None:
     """Learn rules from labelled sequences, with their evidence and penalties.
 
@@ -208,9 +190,9 @@ def learn(
             "--iterations": iterations,
             "--patience": patience,
             "--cross-fit": cross_fit,
-            "--hold-out": None if hold_out is HoldOut.SEQUENCES else hold_out.value,
-            "--scored-by": None if scored_by is ScoredBy.AUTO else scored_by.value,
-            "--on-unknown": None if on_unknown is Learnable.RAISE else on_unknown.value,
+            "--hold-out": None if hold_out is opt.HoldOut.SEQUENCES else hold_out.value,
+            "--scored-by": None if scored_by is opt.ScoredBy.AUTO else scored_by.value,
+            "--on-unknown": None if on_unknown is opt.Learnable.RAISE else on_unknown.value,
         },
         out,
         as_json,
@@ -241,7 +223,7 @@ def learn(
         select="all" if relative else "cover",
         penalty="counts" if soft else None,
         seed=seed,
-        scheme=scheme.library_name if tagger is None or scheme is not Scheme.AUTO else tagger.labels_.scheme,
+        scheme=scheme.library_name if tagger is None or scheme is not opt.Scheme.AUTO else tagger.labels_.scheme,
         **{name: value for name, value in limits.items() if value is not None},  # type: ignore[arg-type]
     )
     if relative:
@@ -322,7 +304,7 @@ def _fits(kind: Kind, penalty: str, given: dict[str, Any], out: str, as_json: bo
 
 def _trained(
     examples: list[Example],
-    scheme: Scheme,
+    scheme: opt.Scheme,
     groups: list[str] | None,
     settings: dict[str, Any],
     progress: bool | None,
@@ -347,13 +329,13 @@ def split_scores(data: list[str], scores: list[str] | None) -> tuple[list[str], 
 
 
 def check_sources(
-    model: Path | None, scores: list[str], others: dict[str, Any], scored_by: ScoredBy, hold_out: HoldOut
+    model: Path | None, scores: list[str], others: dict[str, Any], scored_by: opt.ScoredBy, hold_out: opt.HoldOut
 ) -> None:
     """Check that options about models are not combined with --scores, and the other way round."""
-    others = {**others, "--model": model, "--scored-by": None if scored_by is ScoredBy.AUTO else scored_by.value}
+    others = {**others, "--model": model, "--scored-by": None if scored_by is opt.ScoredBy.AUTO else scored_by.value}
     if scores:
         others.pop("--labels")
-        if len(scores) > 1 and hold_out is HoldOut.FILES:
+        if len(scores) > 1 and hold_out is opt.HoldOut.FILES:
             others["--hold-out files"] = "with several files of scores, which are the folds"
     else:
         others = {"--labels": others["--labels"]}
@@ -364,12 +346,12 @@ def check_sources(
 
 
 def load_scores(
-    files: list[str], examples: list[Example], labels: str | None, scheme: Scheme, on_unknown: Learnable
+    files: list[str], examples: list[Example], labels: str | None, scheme: opt.Scheme, on_unknown: opt.Learnable
 ) -> Scores:
     """Read scores of labelled sequences; report, or refuse, unknown labels."""
     X, _, given = model_inputs(examples)
     known = Scores.load(files, X, labels=label_names(labels, None), given=given if any(given) else None)
-    if scheme is not Scheme.AUTO:
+    if scheme is not opt.Scheme.AUTO:
         known.labels = make_labels(known.labels.names, scheme)
     for _ in used_examples(examples, known.labels, on_unknown):
         pass
@@ -379,7 +361,7 @@ def load_scores(
 def judged_by(
     source: Tagger | Scores,
     examples: list[Example],
-    scored_by: ScoredBy,
+    scored_by: opt.ScoredBy,
     cross_fit: Path | None,
     settings: dict[str, Any],
 ) -> tuple[Any, ...]:
@@ -399,10 +381,10 @@ def judged_by(
     return X, y
 
 
-def _warn_seen(model: Tagger, X: Sequence[Any], scored_by: ScoredBy) -> None:
+def _warn_seen(model: Tagger, X: Sequence[Any], scored_by: opt.ScoredBy) -> None:
     """Warn if a model was trained on a part of the data by which rules are judged."""
     share = model.share_seen(X) or 0.0
-    if scored_by is not ScoredBy.AUTO or not 0 < share < _ALL_SEEN:
+    if scored_by is not opt.ScoredBy.AUTO or not 0 < share < _ALL_SEEN:
         return
     seen = f"the model was trained on about {round(share * len(X)):,} of these {len(X):,} sequences"
     if share < SEEN:
@@ -442,7 +424,6 @@ def _joint(
     """Return the rules with penalties learned by decoding."""
     learner = JointWeights([rule.rule for rule in learned.learned], tagger, start="penalties", **settings)
     X, y, given = model_inputs(examples)
-    dev_inputs = None if dev is None else model_inputs(dev)
     interrupted = False
     with ProgressBar(progress, "learning penalties") as show_progress:
 
@@ -455,8 +436,7 @@ def _joint(
                 X,
                 y,
                 given=given,
-                dev=None if dev_inputs is None else (dev_inputs[0], dev_inputs[1]),
-                dev_given=None if dev_inputs is None else dev_inputs[2],
+                **dev_inputs(dev),
                 watch=watch,
             )
         except KeyboardInterrupt:

@@ -110,6 +110,17 @@ def parse_size(size: str | None, option: str = "max_memory") -> int:
     return count
 
 
+def typed(context: typer.Context) -> dict[str, Any]:
+    """Return what the command line sets: values by flags, or by the names of arguments, in the order of the help."""
+    params = [param for param in context.command.params if param.name in context.params]
+    sources = {param.opts[0]: (context.get_parameter_source(str(param.name)), param) for param in params}
+    return {
+        flag: context.params[str(param.name)]
+        for flag, (source, param) in sources.items()
+        if source is not None and source.name == "COMMANDLINE"
+    }
+
+
 def grouped(command: _Function) -> _Function:
     """Let a command take options that belong together as one parameter, which is a dataclass such as `DataOptions`."""
     groups: dict[str, type] = {}

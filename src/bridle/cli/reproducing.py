@@ -13,8 +13,8 @@ import typer
 
 import bridle
 from bridle.atomic import write_text
+from bridle.cli import options as opt
 from bridle.cli.base import Command, app, print_stderr, show_data, warn
-from bridle.cli.options import JsonOption, SeedOption, ThreadsOption
 from bridle.errors import BridleError, FileError
 
 NAMES = ("srl", "pos", "segmentation", "citations", "addresses", "learned-rules", "documents")
@@ -39,9 +39,9 @@ def reproduce(
     out: Annotated[
         Path | None, typer.Option("-o", "--out", metavar="DIR", help="Folder for NAME.md, NAME.json and NAME.svg.")
     ] = None,
-    seed: SeedOption = 0,
-    threads: ThreadsOption = 0,
-    as_json: JsonOption = False,
+    seed: opt.SeedOption = 0,
+    threads: opt.ThreadsOption = 0,
+    as_json: opt.JsonOption = False,
     progress: Annotated[
         bool, typer.Option("--progress/--no-progress", help="Show on stderr what is being done.")
     ] = True,

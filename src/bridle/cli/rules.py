@@ -16,6 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 import bridle
+from bridle.cli import options as opt
 from bridle.cli.base import (
     BAD_INPUT,
     WARNINGS,
@@ -27,25 +28,6 @@ from bridle.cli.base import (
     refuse_overwrite,
     show,
     show_data,
-)
-from bridle.cli.options import (
-    DataOptions,
-    EngineOption,
-    JsonOption,
-    LabelsFileOption,
-    LabelsOption,
-    LenientOption,
-    MemoryOption,
-    PlotOption,
-    ProgressOption,
-    Scheme,
-    SchemeOption,
-    ThreadsOption,
-    TimeLimitOption,
-    TokensKind,
-    TokensOption,
-    grouped,
-    parse_size,
 )
 from bridle.cli.reading import (
     checked_lines,
@@ -94,10 +76,10 @@ Rules = Annotated[
 @rules_app.command("check", cls=Command)
 def rules_check(
     rules: Rules,
-    labels: LabelsOption = None,
-    labels_file: LabelsFileOption = None,
-    lenient: LenientOption = False,
-    scheme: SchemeOption = Scheme.AUTO,
+    labels: opt.LabelsOption = None,
+    labels_file: opt.LabelsFileOption = None,
+    lenient: opt.LenientOption = False,
+    scheme: opt.SchemeOption = opt.Scheme.AUTO,
     model: Annotated[
         Path | None, typer.Option("--model", metavar="MODEL", help="Use the labels and the scheme of this model.")
     ] = None,
@@ -123,7 +105,7 @@ def rules_check(
       2    errors, or the file cannot be read
     """
     names = label_names(labels, labels_file)
-    if model is not None and (names is not None or scheme is not Scheme.AUTO):
+    if model is not None and (names is not None or scheme is not opt.Scheme.AUTO):
         raise LabelError(
             "--labels and --scheme have no effect with --model",
             got="--labels or --scheme as well",
@@ -193,7 +175,7 @@ def _table(findings: list[Finding]) -> Table:
 
 
 @rules_app.command("test", cls=Command)
-@grouped
+@opt.grouped
 def rules_test(
     *,
     rules: Annotated[Path, typer.Argument(metavar="RULES", help=".rules file to measure.", show_default=False)],
@@ -208,26 +190,26 @@ def rules_test(
     more_rules: Annotated[
         list[Path] | None, typer.Option("--rules", metavar="FILE", help="Another .rules file; can be repeated.")
     ] = None,
-    lenient: LenientOption = False,
+    lenient: opt.LenientOption = False,
     model: Annotated[
         Path | None,
         typer.Option("--model", metavar="MODEL", help="Measure what the rules do to the labels of this model."),
     ] = None,
-    reads: DataOptions,
-    tokens: TokensOption = None,
-    labels: LabelsOption = None,
-    labels_file: LabelsFileOption = None,
-    scheme: SchemeOption = Scheme.AUTO,
+    reads: opt.DataOptions,
+    tokens: opt.TokensOption = None,
+    labels: opt.LabelsOption = None,
+    labels_file: opt.LabelsFileOption = None,
+    scheme: opt.SchemeOption = opt.Scheme.AUTO,
     leave_out: Annotated[
         bool, typer.Option("--leave-out/--no-leave-out", help="Also decode without each rule in turn.")
     ] = True,
-    engine: EngineOption = "auto",
-    time_limit: TimeLimitOption = None,
-    max_memory: MemoryOption = None,
-    threads: ThreadsOption = 0,
-    plot: PlotOption = None,
-    as_json: JsonOption = False,
-    progress: ProgressOption = None,
+    engine: opt.EngineOption = "auto",
+    time_limit: opt.TimeLimitOption = None,
+    max_memory: opt.MemoryOption = None,
+    threads: opt.ThreadsOption = 0,
+    plot: opt.PlotOption = None,
+    as_json: opt.JsonOption = False,
+    progress: opt.ProgressOption = None,
 ) -> None:
     """Measure what rules are worth on labelled sequences, and run their test cases.
 
@@ -258,7 +240,7 @@ def rules_test(
     """
     files, data = [rules, *(more_rules or ())], data or []
     refuse_overwrite(plot, *files, *data, model, labels_file, flag="--plot")
-    memory = parse_size(max_memory)
+    memory = opt.parse_size(max_memory)
     tagger = None if model is None else bridle.load(model)
     loaded = read_files(files)
     decoding = {"engine": engine, "time_limit": time_limit, "max_memory": memory}
@@ -353,7 +335,11 @@ Outcomes = Sequence[Outcome] | None  # None: there is no model to run test cases
 
 
 def run_cases(
-    tagger: Tagger, loaded: Loaded, rules: Sequence[Rule], options: Mapping[str, Any], tokens: TokensKind | None = None
+    tagger: Tagger,
+    loaded: Loaded,
+    rules: Sequence[Rule],
+    options: Mapping[str, Any],
+    tokens: opt.TokensKind | None = None,
 ) -> list[Outcome]:
     """Run the test cases of rules files with a model under these rules. options: of the decoder."""
     if not loaded.examples:

@@ -9,6 +9,7 @@ import typer
 
 import bridle
 from bridle.atomic import claimed
+from bridle.cli import options as opt
 from bridle.cli.base import (
     WARNINGS,
     Command,
@@ -20,27 +21,6 @@ from bridle.cli.base import (
     show,
 )
 from bridle.cli.learning import check_sources, judged_by, load_scores, split_scores, write_rules
-from bridle.cli.options import (
-    CrossFitOption,
-    DataOptions,
-    HoldOut,
-    HoldOutOption,
-    JsonOption,
-    LabelsOption,
-    Learnable,
-    LearnableOption,
-    LenientOption,
-    PlotOption,
-    ProgressOption,
-    Scheme,
-    SchemeOption,
-    ScoredBy,
-    ScoredByOption,
-    ScoresOption,
-    SeedOption,
-    ThreadsOption,
-    grouped,
-)
 from bridle.cli.progress import ProgressBar
 from bridle.cli.reading import checked_lines, file_groups, make_model_reader, make_reader, read_all, used_examples
 from bridle.cli.rules import Rules, rules_app
@@ -53,7 +33,7 @@ from bridle.rules.loading import Line, read_files
 
 
 @rules_app.command("tune", cls=Command)
-@grouped
+@opt.grouped
 def rules_tune(
     *,
     context: typer.Context,
@@ -67,24 +47,24 @@ def rules_tune(
     model: Annotated[
         Path | None, typer.Option("--model", metavar="MODEL", help="Model that bridle train wrote.")
     ] = None,
-    scores: ScoresOption = None,
-    labels: LabelsOption = None,
-    scheme: SchemeOption = Scheme.AUTO,
+    scores: opt.ScoresOption = None,
+    labels: opt.LabelsOption = None,
+    scheme: opt.SchemeOption = opt.Scheme.AUTO,
     out: Annotated[
         str | None,
         typer.Option("-o", "--out", metavar="FILE", help="File to write the tuned rules to; - writes to stdout."),
     ] = None,
-    plot: PlotOption = None,
-    cross_fit: CrossFitOption = None,
-    hold_out: HoldOutOption = HoldOut.SEQUENCES,
-    lenient: LenientOption = False,
-    scored_by: ScoredByOption = ScoredBy.AUTO,
-    on_unknown: LearnableOption = Learnable.RAISE,
-    reads: DataOptions,
-    seed: SeedOption = 0,
-    threads: ThreadsOption = 0,
-    as_json: JsonOption = False,
-    progress: ProgressOption = None,
+    plot: opt.PlotOption = None,
+    cross_fit: opt.CrossFitOption = None,
+    hold_out: opt.HoldOutOption = opt.HoldOut.SEQUENCES,
+    lenient: opt.LenientOption = False,
+    scored_by: opt.ScoredByOption = opt.ScoredBy.AUTO,
+    on_unknown: opt.LearnableOption = opt.Learnable.RAISE,
+    reads: opt.DataOptions,
+    seed: opt.SeedOption = 0,
+    threads: opt.ThreadsOption = 0,
+    as_json: opt.JsonOption = False,
+    progress: opt.ProgressOption = None,
 ) -> None:
     """Tune written rules for a model or for scores: which to keep hard, make soft with which penalty, or leave out.
 

@@ -13,18 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import bridle
+from bridle.cli import options as opt
 from bridle.cli.base import Command, app, print_stderr, warn
-from bridle.cli.options import (
-    LIMITS,
-    OUTPUT,
-    DataOptions,
-    RulesOption,
-    ThreadsOption,
-    TokensKind,
-    TokensOption,
-    grouped,
-    parse_size,
-)
 from bridle.cli.reading import make_model_reader
 from bridle.errors import BridleError, RuleError
 from bridle.extras import needed
@@ -73,11 +63,11 @@ DataOption = Annotated[
 
 
 def _limit(help: str, *, metavar: str = "N", min: float | None = 1) -> Any:
-    return typer.Option(metavar=metavar, min=min, help=help, rich_help_panel=LIMITS)
+    return typer.Option(metavar=metavar, min=min, help=help, rich_help_panel=opt.LIMITS)
 
 
 @app.command(cls=Command)
-@grouped
+@opt.grouped
 def serve(
     *,
     models: Annotated[
@@ -93,8 +83,8 @@ def serve(
         typer.Option("--rule-set", metavar="NAME=FILE", help="Further rules that requests can name; can be repeated."),
     ] = None,
     data: DataOption = None,
-    reads: DataOptions,
-    tokens: TokensOption = None,
+    reads: opt.DataOptions,
+    tokens: opt.TokensOption = None,
     host: HostOption = "127.0.0.1",
     port: Annotated[
         int, typer.Option("--port", metavar="N", min=0, max=65535, help="Port; 0 takes a free one.")
@@ -137,21 +127,21 @@ def serve(
         str, _limit("Memory for compiled rules that are kept.", metavar="SIZE", min=None)
     ] = "300MB",
     max_data: Annotated[str, _limit("Memory for data that was uploaded.", metavar="SIZE", min=None)] = "100MB",
-    threads: ThreadsOption = 0,
+    threads: opt.ThreadsOption = 0,
     corrections: Annotated[
         Path | None,
         typer.Option(
             "--corrections",
             metavar="FILE",
             help="Store what annotators of Label Studio submit, for bridle train.",
-            rich_help_panel=OUTPUT,
+            rich_help_panel=opt.OUTPUT,
         ),
     ] = None,
     access_log: Annotated[
-        bool, typer.Option("--access-log", help="Log every request on stderr.", rich_help_panel=OUTPUT)
+        bool, typer.Option("--access-log", help="Log every request on stderr.", rich_help_panel=opt.OUTPUT)
     ] = False,
     log_format: Annotated[
-        LogFormat, typer.Option("--log-format", help="Lines of the log.", rich_help_panel=OUTPUT)
+        LogFormat, typer.Option("--log-format", help="Lines of the log.", rich_help_panel=opt.OUTPUT)
     ] = LogFormat.text,
 ) -> None:
     """Serve models and their rules over HTTP.
@@ -182,7 +172,7 @@ def serve(
     from bridle.serve import Limits
 
     limits = Limits(
-        body_bytes=parse_size(max_body, "max_body"),
+        body_bytes=opt.parse_size(max_body, "max_body"),
         sequences=max_sequences,
         tokens=max_tokens,
         sequence_tokens=max_sequence_tokens,
@@ -194,9 +184,9 @@ def serve(
         k=max_k,
         seconds=seconds,
         waiting=max_waiting,
-        max_memory=parse_size(sequence_memory, "sequence_memory"),
-        compiled_bytes=parse_size(max_compiled, "max_compiled"),
-        data_bytes=parse_size(max_data, "max_data"),
+        max_memory=opt.parse_size(sequence_memory, "sequence_memory"),
+        compiled_bytes=opt.parse_size(max_compiled, "max_compiled"),
+        data_bytes=opt.parse_size(max_data, "max_data"),
     )
     known = {model.stem for model in models}
 
@@ -224,7 +214,7 @@ def serve(
 
 
 @app.command(cls=Command)
-@grouped
+@opt.grouped
 def explore(
     *,
     files: Annotated[
@@ -234,10 +224,10 @@ def explore(
             help="Model that bridle train wrote (default: one for references), and a .rules file to edit.",
         ),
     ] = None,
-    rules: RulesOption = None,
+    rules: opt.RulesOption = None,
     data: DataOption = None,
-    reads: DataOptions,
-    tokens: TokensOption = None,
+    reads: opt.DataOptions,
+    tokens: opt.TokensOption = None,
     port: Annotated[
         int | None,
         typer.Option(
@@ -312,7 +302,7 @@ def _check_extra() -> None:
         needed(package, "serve", "the HTTP service needs msgspec, Starlette, uvicorn and httptools")
 
 
-def _examples(tagger: Tagger, data: str | None, reads: DataOptions) -> list[Example]:
+def _examples(tagger: Tagger, data: str | None, reads: opt.DataOptions) -> list[Example]:
     """Return the sequences that the page shows."""
     if data is None:
         return []
@@ -340,7 +330,7 @@ def _service(
     sample: Sequence[Example],
     limits: Limits,
     threads: int,
-    tokens: TokensKind | None,
+    tokens: opt.TokensKind | None,
     default: RuleText | None = None,
 ) -> Service:
     from bridle.serve import Service

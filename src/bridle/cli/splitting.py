@@ -10,8 +10,8 @@ from typing import Annotated, Any
 
 import typer
 
+from bridle.cli import options as opt
 from bridle.cli.base import Command, app, check_writable, json_line, refuse_overwrite, show, warn
-from bridle.cli.options import DataOptions, JsonOption, SeedOption, grouped
 from bridle.cli.reading import make_reader
 from bridle.data import Example, Lines, split_indices, write
 from bridle.data.base import format_named
@@ -36,7 +36,7 @@ class Duplicates(StrEnum):
 
 
 @app.command(cls=Command)
-@grouped
+@opt.grouped
 def split(
     *,
     data: Annotated[
@@ -62,9 +62,9 @@ def split(
         Duplicates, typer.Option(help="together: keep sequences with the same tokens in one part.")
     ] = Duplicates.KEEP,
     force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
-    seed: SeedOption = 0,
-    reads: DataOptions,
-    as_json: JsonOption = False,
+    seed: opt.SeedOption = 0,
+    reads: opt.DataOptions,
+    as_json: opt.JsonOption = False,
 ) -> None:
     """Split labelled sequences into training, development and test data.
 

@@ -16,26 +16,9 @@ import typer
 
 import bridle
 from bridle.atomic import claimed, write_text
+from bridle.cli import options as opt
 from bridle.cli import training_run
 from bridle.cli.base import Command, app, check_model_path, check_writable, exit_with, json_line, refuse_overwrite, warn
-from bridle.cli.options import (
-    COMPLETE_FEATURES,
-    DataOptions,
-    HoldOut,
-    HoldOutOption,
-    JsonOption,
-    LenientOption,
-    Measure,
-    MeasureOption,
-    OnUnknown,
-    OnUnknownOption,
-    ProgressOption,
-    Scheme,
-    SchemeOption,
-    SeedOption,
-    ThreadsOption,
-    grouped,
-)
 from bridle.cli.progress import ProgressBar
 from bridle.cli.reading import file_groups, load_rules, make_reader, read_all, used_examples
 from bridle.cli.training_run import Comparison, Learner
@@ -156,7 +139,7 @@ _CHOOSING, _DATA, _TRAINING, _OUTPUT = "Choosing settings", "Data", "Training", 
 
 
 @app.command(cls=Command)
-@grouped
+@opt.grouped
 def train(
     *,
     context: typer.Context,
@@ -173,7 +156,7 @@ def train(
         str,
         typer.Option(
             metavar="NAME",
-            autocompletion=COMPLETE_FEATURES,
+            autocompletion=opt.COMPLETE_FEATURES,
             help=f"Feature set ({', '.join(SETS)}) or template file; auto: chosen by the labels.",
         ),
     ] = "auto",
@@ -195,8 +178,8 @@ def train(
     write_settings: Annotated[
         Path | None, typer.Option(metavar="FILE.toml", help="Write the settings in force to this file.")
     ] = None,
-    reads: DataOptions,
-    scheme: SchemeOption = Scheme.AUTO,
+    reads: opt.DataOptions,
+    scheme: opt.SchemeOption = opt.Scheme.AUTO,
     labels: Annotated[
         str | None,
         typer.Option(
@@ -205,7 +188,7 @@ def train(
             rich_help_panel=_DATA,
         ),
     ] = None,
-    on_unknown: OnUnknownOption = OnUnknown.RAISE,
+    on_unknown: opt.OnUnknownOption = opt.OnUnknown.RAISE,
     c1: Annotated[
         str | None,
         typer.Option(metavar="X", help="L1 regularisation (crf), or auto, the default.", rich_help_panel=_TRAINING),
@@ -250,7 +233,7 @@ def train(
             rich_help_panel=_TRAINING,
         ),
     ] = None,
-    lenient: LenientOption = False,
+    lenient: opt.LenientOption = False,
     cv: Annotated[
         int | None,
         typer.Option(
@@ -268,8 +251,8 @@ def train(
             rich_help_panel=_CHOOSING,
         ),
     ] = None,
-    measure: MeasureOption = Measure.AUTO,
-    hold_out: HoldOutOption = HoldOut.SEQUENCES,
+    measure: opt.MeasureOption = opt.Measure.AUTO,
+    hold_out: opt.HoldOutOption = opt.HoldOut.SEQUENCES,
     plot: Annotated[
         Path | None,
         typer.Option(
@@ -299,10 +282,10 @@ def train(
         str | None,
         typer.Option(metavar="FILE", help="Write one JSON line per iteration to this file.", rich_help_panel=_OUTPUT),
     ] = None,
-    as_json: JsonOption = False,
-    progress: ProgressOption = None,
-    seed: SeedOption = 0,
-    threads: ThreadsOption = 0,
+    as_json: opt.JsonOption = False,
+    progress: opt.ProgressOption = None,
+    seed: opt.SeedOption = 0,
+    threads: opt.ThreadsOption = 0,
 ) -> None:
     """Train a tagger on labelled sequences.
 
@@ -353,7 +336,7 @@ def train(
         raise FileError("--json and --log cannot share standard output", got="--log -", wanted="--log FILE")
     tuned = learner is Learner.CRF and c2 in (None, "auto")
     held_out = cv is not None or (bool(search) and dev is None)
-    if hold_out is HoldOut.FILES and cross_fit is None and not (tuned or held_out):
+    if hold_out is opt.HoldOut.FILES and cross_fit is None and not (tuned or held_out):
         raise ModelError(
             "--hold-out has no effect: no sequences are held out",
             got="--hold-out files",
@@ -413,7 +396,7 @@ def train(
         "average": rare.average,
     }
     names = {name for example in examples for name in example.labels or () if name is not None}
-    needs_labels = rules or on_unknown is OnUnknown.SKIP
+    needs_labels = rules or on_unknown is opt.OnUnknown.SKIP
     known = labels_of(sorted(names), scheme.library_name, more_labels) if needs_labels else None
     loaded_rules = load_rules(rules, known, lenient=lenient)
     trained_under = loaded_rules if learner is Learner.IBT else []
@@ -423,7 +406,7 @@ def train(
     dev_examples = None if dev is None else read_all(reader, [dev], progress, "keep")[0]
     content = describe_data(data, examples)
     used = {"data": content, "dev": None if dev_examples is None else describe_data([str(dev)], dev_examples)}
-    if dev_examples is not None and known is not None and on_unknown is OnUnknown.SKIP:
+    if dev_examples is not None and known is not None and on_unknown is opt.OnUnknown.SKIP:
         dev_examples = [*used_examples(dev_examples, known, on_unknown)]
     if settings is not None and settings.suffix != ".toml":
         for change in changed_files(read_record(settings), used):

@@ -136,7 +136,6 @@ def fit(
 ) -> tuple[float, BaseException | None]:
     """Train. Returns the seconds it took, and what interrupted it, if there is a model anyway."""
     X, y, given = model_inputs(examples)
-    dev_inputs = None if dev is None else model_inputs(dev)
     start = time.perf_counter()
     with _watching(progress, log) as watch, warnings.catch_warnings():
         warnings.showwarning = lambda message, *_: warn(str(message))  # the time limit ended the choice of c1 and c2
@@ -145,8 +144,7 @@ def fit(
                 X,
                 y,
                 given=given,
-                dev=None if dev_inputs is None else (dev_inputs[0], dev_inputs[1]),
-                dev_given=None if dev_inputs is None else dev_inputs[2],
+                **dev_inputs(dev),
                 on_unknown=on_unknown,
                 measure=measure,
                 groups=groups,
@@ -161,6 +159,14 @@ def fit(
                 raise add_place(error, examples, dev) from None
             return time.perf_counter() - start, error
     return time.perf_counter() - start, None
+
+
+def dev_inputs(dev: list[Example] | None) -> dict[str, Any]:
+    """Return the development set as arguments of training."""
+    if dev is None:
+        return {}
+    X, y, given = model_inputs(dev)
+    return {"dev": (X, y), "dev_given": given}
 
 
 def warn_missing_labels(examples: list[Example]) -> None:
@@ -375,7 +381,6 @@ class Comparison:
         self, model: Tagger, examples: list[Example], dev: list[Example] | None, groups: list[str] | None
     ) -> Search:
         X, y, given = model_inputs(examples)
-        dev_inputs = None if dev is None else model_inputs(dev)
         tried: list[Candidate] = []
         say = ProgressBar(self.progress, "comparing").say
 
@@ -392,8 +397,7 @@ class Comparison:
                 y,
                 self.grid,
                 given=given,
-                dev=None if dev_inputs is None else (dev_inputs[0], dev_inputs[1]),
-                dev_given=None if dev_inputs is None else dev_inputs[2],
+                **dev_inputs(dev),
                 groups=groups,
                 on_unknown="wrong" if self.on_unknown == "wrong" else "raise",
                 folds=self.folds,
