@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -51,6 +52,14 @@ def error_of(site: Path, code: str, *options: str) -> str:
 def test_the_name_is_that_of_the_project() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     assert project["name"] == bridle.__distribution__ == DISTRIBUTION
+
+
+def test_every_extra_for_users_is_explained() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    ours = {"test", "integrations", "distributed", "explorer", "check", "wheel", "docs", "bench"}
+    page = (ROOT / "docs/installation.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (`.+?`) \|", page.partition("## Extras")[2].partition("\n## ")[0], re.MULTILINE)
+    assert {name for row in rows for name in re.findall(r"`(\w+)`", row)} == set(project["optional-dependencies"]) - ours
 
 
 @pytest.mark.parametrize("name", ["bridle", "bridle-ai"])
