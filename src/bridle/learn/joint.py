@@ -1,4 +1,4 @@
-"""JointWeights: penalties learned by decoding with the rules (Tromble & Eisner 2006, section 7).
+"""JointWeights: penalties learned by decoding with the rules (Tromble & Eisner 2006, section 6.2).
 
 y^  = argmax over y of  s M(y) - sum over r of w[r] v[r](y)      the best labelling under the current weights
 w[r] <- max(0, w[r] + rate (v[r](y^) - v[r](gold)))              where y^ is not gold
@@ -150,7 +150,7 @@ class _Perceptron:
 
 
 class JointWeights(Estimator):
-    """Learn the penalties of soft rules together, by an averaged perceptron (Tromble & Eisner 2006, section 7).
+    """Learn the penalties of soft rules together, by an averaged perceptron (Tromble & Eisner 2006, section 6.2).
 
     A rule gets more expensive while the decoder breaks it more often than gold does, and cheaper while gold does. Hard
     rules are obeyed and not learned. A model breaks few rules on the data it was trained on, so learn the penalties on

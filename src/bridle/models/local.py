@@ -16,7 +16,7 @@ from bridle.models.tuning import Tuning
 
 
 class LocalTagger(Tagger):
-    """A classifier of single tokens, for use with rules (Roth & Yih 2005, section 5.3).
+    """A classifier of single tokens, for use with rules (Roth & Yih 2005, section 5.2).
 
     Its lattices have no scores of transitions: what neighbours have to do with each other is left to the rules. The
     conventions are those of scikit-learn, as for `CRF`.
