@@ -75,12 +75,14 @@ void check_labels(const Problem& p, const std::vector<int64_t>& rows, const int3
 // Sums over the labellings of sequences `rows` (B): hard rules hold, those of soft rules are factors. penalties (R): instead of the
 // rules' own; allowed (N, words): bits of labels. To be filled in, each may be None: marginals (rows of the scores, m), edges
 // (B, m, m), steps (N, m, m), counts (B, R), entropy (B), samples (n, N), drawn by `seed` and numbers from `number` on.
+// edge_sum: ((m, m), keep (B) of 0 and 1) or None: += the bigrams of the sequences to keep. gold: (ids (N), score (B)) or None: the
+// labels, bigrams and violations of these labellings are subtracted; where one is impossible, `keep` is set to 0.
 // segments: (ids (N), first (S), end (S), kind (m), begins (m), ends (m), log_p (S), error (S)) or None; log_p and error are filled in.
 // seconds: for each; negative: no limit. Returns (log_z, offset, error), (B) each.
 nb::tuple sums_of(const PyProblem& self, std::vector<int> hard, std::vector<int> soft, In<int64_t> rows, double seconds,
                   const Stop* stop, nb::object penalties, nb::object allowed, nb::object marginals, nb::object edges,
                   nb::object steps, nb::object counts, nb::object entropy, nb::object samples, uint64_t seed,
-                  int64_t number, nb::object segments) {
+                  int64_t number, nb::object segments, nb::object edge_sum, nb::object gold) {
     const Problem& p = self.problem;
     const Asked wanted = asked(self, std::move(hard), std::move(soft), rows, penalties, allowed);
     const size_t B = wanted.rows.size(), m = size_t(p.m), N = size_t(p.N);
@@ -99,6 +101,18 @@ nb::tuple sums_of(const PyProblem& self, std::vector<int> hard, std::vector<int>
     if (!samples.is_none()) {
         out.n_samples = int(nb::cast<Out<int32_t>>(samples, false).shape(0));
         out.samples = filled<int32_t>(samples, size_t(out.n_samples) * N);
+    }
+    if (!edge_sum.is_none()) {
+        out.edge_sum = filled<double>(nb::object(edge_sum[0]), m * m);
+        out.keep = filled<uint8_t>(nb::object(edge_sum[1]), B);
+    }
+    GoldPaths paths{};
+    if (!gold.is_none()) {
+        const auto ids = nb::cast<In<int32_t>>(nb::object(gold[0]), false);
+        check_length(ids.size(), p.N);
+        check_labels(p, wanted.rows, ids.data());
+        paths = {ids.data(), filled<double>(nb::object(gold[1]), B)};
+        out.gold = &paths;
     }
     SegmentSums parts;
     std::vector<nb::object> kept;
@@ -128,23 +142,18 @@ nb::tuple sums_of(const PyProblem& self, std::vector<int> hard, std::vector<int>
 }
 
 // Scores of labellings ids (N), less penalties, relative to the offsets of `sums`; counts (B, R) or None: violations of soft rules.
-// marginals (rows of the scores, m) and edges (B, m, m), or None: 1 is subtracted for each label and bigram of the labellings.
 nb::object score_paths_of(const PyProblem& self, std::vector<int> hard, std::vector<int> soft, In<int64_t> rows,
-                          In<int32_t> ids, double seconds, const Stop* stop, nb::object penalties, nb::object counts,
-                          nb::object marginals, nb::object edges) {
+                          In<int32_t> ids, double seconds, const Stop* stop, nb::object penalties, nb::object counts) {
     const Problem& p = self.problem;
     const Asked wanted = asked(self, std::move(hard), std::move(soft), rows, penalties, nb::none());
-    const size_t B = wanted.rows.size(), m = size_t(p.m);
-    const Numbers labels = numbers(marginals, last_row(p, wanted.rows) * m), bigrams = numbers(edges, B * m * m);
+    const size_t B = wanted.rows.size();
     check_length(ids.size(), p.N);
     check_labels(p, wanted.rows, ids.data());
     std::vector<double> score(B);
     double* const violated = filled<double>(counts, B * p.rules.size());
     freely(
         stop, seconds,
-        [&](Control& c) {
-            score_paths(p, wanted.rows, wanted.request, ids.data(), score.data(), violated, labels, bigrams, c);
-        },
+        [&](Control& c) { score_paths(p, wanted.rows, wanted.request, ids.data(), score.data(), violated, c); },
         self.compiled->memory());
     return array_of(std::move(score), {B});
 }
@@ -157,10 +166,9 @@ void bind_sums(nb::class_<PyProblem>& problem) {
              "penalties"_a.none() = nb::none(), "allowed"_a.none() = nb::none(), "marginals"_a.none() = nb::none(),
              "edges"_a.none() = nb::none(), "steps"_a.none() = nb::none(), "counts"_a.none() = nb::none(),
              "entropy"_a.none() = nb::none(), "samples"_a.none() = nb::none(), "seed"_a = 0, "number"_a = 0,
-             "segments"_a.none() = nb::none())
+             "segments"_a.none() = nb::none(), "edge_sum"_a.none() = nb::none(), "gold"_a.none() = nb::none())
         .def("score_paths", &score_paths_of, "hard"_a, "soft"_a, "rows"_a, "ids"_a, "seconds"_a, "stop"_a,
-             nb::kw_only(), "penalties"_a.none() = nb::none(), "counts"_a.none() = nb::none(),
-             "marginals"_a.none() = nb::none(), "edges"_a.none() = nb::none());
+             nb::kw_only(), "penalties"_a.none() = nb::none(), "counts"_a.none() = nb::none());
 }
 
 }  // namespace bridle

@@ -1,4 +1,4 @@
-// Sums over the labellings of sequences, under hard rules and with soft rules as factors (sums.cpp has the equations).
+// Sums over the labellings of sequences, under hard rules and with soft rules as factors (sums_chain.h has the equations).
 #pragma once
 
 #include <cstdint>
@@ -49,6 +49,12 @@ struct SegmentSums {
     double *log_p, *error;                // (S) filled in
 };
 
+// Labellings whose labels, bigrams and violations are subtracted from what is expected of all.
+struct GoldPaths {
+    const int32_t* ids;  // (N)
+    double* score;       // (B) filled in, as `score_paths` does; sequences of which it is not finite are not kept
+};
+
 // What is wanted of B sequences (x); null: not wanted.
 struct SumOutputs {
     double* log_z;               // (B) relative to offset; +inf: too large, NaN: out of time, -inf: no labelling obeys
@@ -56,6 +62,8 @@ struct SumOutputs {
     double* error;               // (B) how far rounding can have taken log_z, or the log of a marginal, from the truth
     Numbers marginals;           // (rows, m), in the rows of the scores
     Numbers edges;               // (B, m, m) expected number of label bigrams
+    double* edge_sum = nullptr;  // (m, m) += the sum of those of the sequences to `keep`
+    uint8_t* keep = nullptr;     // (B) null: all
     Numbers steps;               // (N, m, m) of each position; nothing is said of the first one
     double* counts = nullptr;    // (B, R) expected violations of soft rules: 0 or 1 where they are paid once
     double* entropy = nullptr;   // (B)
@@ -63,6 +71,7 @@ struct SumOutputs {
     int n_samples = 0;
     uint64_t seed = 0;
     int64_t first = 0;  // number of sequence 0 of the problem in what was asked for
+    const GoldPaths* gold = nullptr;
     const SegmentSums* segments = nullptr;
 };
 
@@ -71,9 +80,8 @@ void sum_up(const Problem& problem, std::span<const int64_t> sequences, const Su
             const SumOutputs& out, Control& control);
 
 // Scores of labellings ids (N), less penalties, relative to the offsets of `sum_up`; -inf: one is impossible or breaks a hard
-// rule; NaN: out of time. counts (B, R) or null: how often they violate soft rules. marginals and edges as in SumOutputs, or none:
-// 1 is subtracted for each label and bigram of a labelling.
+// rule; NaN: out of time. counts (B, R) or null: how often they violate soft rules.
 void score_paths(const Problem& problem, std::span<const int64_t> sequences, const SumRequest& request,
-                 const int32_t* ids, double* score, double* counts, Numbers marginals, Numbers edges, Control& control);
+                 const int32_t* ids, double* score, double* counts, Control& control);
 
 }  // namespace bridle

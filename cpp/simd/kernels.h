@@ -93,8 +93,9 @@ struct SumKernels {
     void (*backward_step)(const Real* M, const Real* v, const Real* a, int m, int w, Real* b, Real* sum);
 };
 
-// Sums over labels x states of many sequences at once, one per lane (lanes.inl; search/sums.h has the equations). Cells are vectors of
-// `lanes` doubles. A program is a list of runs: each takes a row of up to kMostRun columns of a table, and adds
+// Sums over labels x states of many sequences at once, one per lane (lanes.inl; search/sums_chain.h has the equations). Cells are
+// vectors of `lanes` numbers: doubles ahead, and `Real` back. A program is a list of runs: each takes a row of up to kMostRun columns
+// of a table, and adds
 //   out[target[k].cell] += price[target[k].price] * mask * sum over terms of x[term.cell] * table[term.at + k]
 
 constexpr int kMostRun = 12, kMostTileRows = 3, kMostTileColumns = 4;
@@ -114,24 +115,32 @@ struct LaneTile {
     uint8_t rows, columns;
 };
 
+template <class Real>
 struct LaneKernels {
+    template <class Number>
+    using Multiply = void(const LaneRun* runs, size_t n_runs, const LaneTerm* terms, const LaneTarget* targets,
+                          const Number* price, const Number* table, const Number* x, const Number* mask, Number* out);
     int lanes;
-    // mask (lanes) or null: all are 1
-    void (*multiply)(const LaneRun* runs, size_t n_runs, const LaneTerm* terms, const LaneTarget* targets,
-                     const double* price, const double* table, const double* x, const double* mask, double* out);
+    // ---- ahead -----------------------------------------------------------------------------------------------------
+    // u[k] = rows[lane][label[k]], k < m
+    void (*take)(const float* const* rows, const int32_t* label, int m, double* u);
+    // u (m) := exp(u - top) * factor, kept (m): the same; top (1): the largest, or 0 if there is none
+    void (*lift)(double* u, int m, const double* factor, double* top, Real* kept);
+    Multiply<double>* multiply_ahead;  // mask (lanes) or null: all are 1
+    // a[v] *= u[label[v]], kept (nodes): the same;  total (1): the sum
+    void (*scale)(double* a, const double* u, const int32_t* label, int nodes, double* total, Real* kept);
+    // ---- back ------------------------------------------------------------------------------------------------------
+    Multiply<Real>* multiply;
     // out[k] += price * mask * x[target], for those k that have a target
-    void (*gather)(const LaneTarget* targets, size_t count, const double* price, const double* mask, const double* x,
-                   double* out);
+    void (*gather)(const LaneTarget* targets, size_t count, const Real* price, const Real* mask, const Real* x,
+                   Real* out);
     // The tiles of `count` positions, which are so many cells apart in x and y; table (m, m) is what `multiply` has.
-    void (*add_outer)(const LaneTile* tiles, size_t n_tiles, const double* x, size_t x_step, const double* y,
-                      size_t y_step, int count, int m, const double* table, double* sum);
-    // u (m) := exp(u - top), top (1): the largest, or 0 if there is none
-    void (*lift)(double* u, int m, double* top);
-    // a[v] *= u[label[v]];  total (1): the sum
-    void (*scale)(double* a, const double* u, const int32_t* label, int nodes, double* total);
+    void (*add_outer)(const LaneTile* tiles, size_t n_tiles, const Real* x, size_t x_step, const Real* y, size_t y_step,
+                      int count, int m, const Real* table, Real* sum);
     // p[label[v]] += a[v] b[v];  most (1): the largest b so far;  b[v] *= u[label[v]]
-    void (*weigh)(const double* a, double* b, const double* u, const int32_t* label, int nodes, double* p,
-                  double* most);
+    void (*weigh)(const Real* a, Real* b, const Real* u, const int32_t* label, int nodes, Real* p, Real* most);
+    // rows[lane][label[k]] = min(p[k], 1), k < m
+    void (*put)(const Real* p, const int32_t* label, int m, Real* const* rows);
 };
 
 // Steps and changes of the gradient that L-BFGS remembers, in single or in double precision.
@@ -202,7 +211,8 @@ struct Kernels {
     SumKernels<float> in_single;
 
     // ---- many sequences at once (lanes.inl) ---------------------------------------------------------------------------
-    LaneKernels in_lanes;
+    LaneKernels<double> lanes_in_double;
+    LaneKernels<float> lanes_in_single;
 
     // ---- long vectors (long_vectors.inl) --------------------------------------------------------------------------------
     double (*product)(const double* a, const double* b, int64_t count);
@@ -230,6 +240,12 @@ template <class Real>
 const SumKernels<Real>& sum_kernels() {
     if constexpr (sizeof(Real) == sizeof(double)) return kernels().in_double;
     else return kernels().in_single;
+}
+
+template <class Real>
+const LaneKernels<Real>& lane_kernels() {
+    if constexpr (sizeof(Real) == sizeof(double)) return kernels().lanes_in_double;
+    else return kernels().lanes_in_single;
 }
 
 // m rounded up to whole vectors of the tier in use

@@ -1,4 +1,4 @@
-"""Sums over labellings under rules (cpp/search/sums.cpp): log-partitions, probabilities, samples, entropies.
+"""Sums over labellings under rules (cpp/search/sums_chain.h): log-partitions, probabilities, samples, entropies.
 
     P(segment | rules) = Z(segment, rules) / Z(rules),    Z: the sum of exp(score) over labellings
 
@@ -229,9 +229,11 @@ class Sums:
     error: Floats  # (B,) of log_z, and of the log of every probability, by rounding
     marginals: Scores | None = None  # (rows, m) in the rows of the scores
     edges: Scores | None = None  # (B, m, m) expected number of label bigrams
+    edge_sum: Floats | None = None  # (m, m) of all sequences that are kept
     counts: Floats | None = None  # (B, R) expected violations of soft rules
     entropy: Floats | None = None  # (B,)
     samples: Tokens | None = None  # (n, N)
+    gold: Floats | None = None  # (B,) score of a labelling, less penalties, relative to `offset`
 
     @property
     def log_partition(self) -> Floats:
@@ -247,12 +249,15 @@ class Wanted:
     soft: Sequence[int] = ()
     marginals: bool = False
     edges: bool = False
+    edge_sum: bool = False
     counts: bool = False
     entropy: bool = False
     samples: int = 0
     seed: int = 0
     penalties: Floats | None = None  # (R,) instead of those of the rules
     allowed: npt.NDArray[np.uint64] | None = None  # (N, words) bits of the labels that are allowed, too
+    gold: Tokens | None = None  # (N,) labels; marginals, edges and counts are less what this labelling has
+    keep: npt.NDArray[np.bool_] | None = None  # (B,) sequences that count in `edge_sum`; None: all
     absorb: Absorb = "masks"
     dtype: npt.DTypeLike = np.float64
 
@@ -273,13 +278,17 @@ def sum_up(
     R, limit = len(decoder.rules), decoder.limits.time_limit
     seconds = -1.0 if limit is None else min(limit, FOREVER)
     log_z, offset, error = np.zeros(count), np.zeros(count), np.zeros(count)
-    table = np.zeros((rows, m), wanted.dtype) if wanted.marginals else None
+    whole = rows == int(offsets[-1])  # no padding, which would be left as it is
+    table = (np.empty if whole else np.zeros)((rows, m), wanted.dtype) if wanted.marginals else None
     edges = np.zeros((count, m, m), wanted.dtype) if wanted.edges else None
     counts = np.zeros((count, R)) if wanted.counts else None
     entropy = np.zeros(count) if wanted.entropy else None
     samples = np.zeros((wanted.samples, int(offsets[-1])), np.int32) if wanted.samples else None
+    gold = None if wanted.gold is None else np.zeros(count)
+    keep = np.ones(count, np.uint8) if wanted.keep is None else wanted.keep.astype(np.uint8)
 
-    def part(low: int, high: int, stop: _native.Stop) -> None:
+    def part(low: int, high: int, stop: _native.Stop) -> Floats:
+        edge_sum = np.zeros((m, m))
         scores = lattices.part(low, high) if isinstance(lattices, Batch) else lattices[low:high]
         values = None if given is None else given[low:high]
         for k, lattices_here, given_here, _, _ in pieces(scores, values, None, {}):
@@ -302,19 +311,27 @@ def sum_up(
                 samples=drawn,
                 seed=wanted.seed,
                 number=first,
+                edge_sum=(edge_sum, keep[here]) if wanted.edge_sum else None,
+                gold=None if gold is None or wanted.gold is None else (wanted.gold[begin:end], gold[here]),
             )
             if samples is not None and drawn is not None:
                 samples[:, begin:end] = drawn
+        return edge_sum
 
     size = max(SEQUENCES, -(-count // max(1, 4 * threads)))
     cuts = [*range(0, count, size), count] if threads > 1 or stop is not None else [0, count]
-    over_parts(part, [*pairwise(cuts)], threads, stop)
+    sums = over_parts(part, [*pairwise(cuts)], threads, stop)
     unknown = ~(log_z < math.inf) | (error > LARGEST_ERROR)
     for b in np.flatnonzero(unknown)[:1].tolist():
         failure = _sum_error(log_z[b], len(wanted.hard) + len(wanted.soft)) or _too_large(error[b])
         failure.sequence = b if count > 1 else None
         raise failure
-    return Sums(log_z, offset, error, table, edges, counts, entropy, samples)
+    if table is not None and whole:
+        for b in np.flatnonzero(np.isneginf(log_z)).tolist():
+            begin = lattices.first[b] if isinstance(lattices, Batch) and lattices.first is not None else offsets[b]
+            table[begin : begin + offsets[b + 1] - offsets[b]] = 0
+    edge_sum = np.sum(sums, axis=0) if wanted.edge_sum else None
+    return Sums(log_z, offset, error, table, edges, edge_sum, counts, entropy, samples, gold)
 
 
 def sum_batch(

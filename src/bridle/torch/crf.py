@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -18,6 +19,8 @@ from bridle.torch.base import RuledLayer
 from bridle.torch.sums import UNKNOWN, Difference, Given, Posterior, Scores, Term, split
 
 Reduction = Literal["none", "sum", "mean", "token_mean"]
+Prices = npt.NDArray[np.float64] | None
+Outcome = tuple[Term, npt.NDArray[np.bool_]]  # a loss, and the sequences that it is of
 Cost = Callable[[npt.NDArray[np.int32], npt.NDArray[np.int64]], npt.ArrayLike]
 
 
@@ -130,11 +133,18 @@ class ConstrainedCRF(RuledLayer):
         """
         known = Tags(self, tags, emissions)
 
-        def compute(scores: Scores, prices: npt.NDArray[np.float64] | None) -> tuple[Term, npt.NDArray[np.bool_]]:
-            total = scores.log_partition(self._decoder, given, True, prices, threads=self.threads)
-            gap = known.gap(scores, total, given, prices)
-            keep = self._kept(scores, total, gap, known, given)
-            return gap.only(keep), keep
+        def compute(scores: Scores, prices: Prices) -> Outcome:
+            ids = known.ids(scores)
+            if not len(ids) or ids.min() >= 0:
+                term = scores.log_partition(self._decoder, given, True, prices, gold=ids, threads=self.threads)
+                return term, self._kept(scores, term.value, known, given)
+            allowed = np.ones(scores.shape, bool)
+            allowed.reshape(-1, self.num_tags)[scores.rows] = known.packed(scores)
+            part = scores.log_partition(self._decoder, given, True, prices, allowed, threads=self.threads)
+            keep = self._kept(scores, part.value, known, given)
+            return scores.log_partition(
+                self._decoder, given, True, prices, keep=keep, threads=self.threads
+            ) - part, keep
 
         return self._loss(emissions, mask, given, compute, reduction)
 
@@ -170,11 +180,10 @@ class ConstrainedCRF(RuledLayer):
                 self._alone[rule] = self._grammar.with_rules([*self._grammar.rules, hard])
             decoder = self._alone[rule]
 
-        def compute(scores: Scores, _prices: npt.NDArray[np.float64] | None) -> tuple[Term, npt.NDArray[np.bool_]]:
-            whole = self._aligned(scores.log_partition(self._grammar, None, False, threads=self.threads))
+        def compute(scores: Scores, _prices: Prices) -> Outcome:
             part = self._aligned(scores.log_partition(decoder, given, False, threads=self.threads))
-            keep = self._kept(scores, whole, part, None, given)
-            return (whole - part).only(keep), keep
+            keep = self._kept(scores, part.value, None, given)
+            return self._whole(scores, keep) - part, keep
 
         return self._loss(emissions, mask, given, compute, reduction)
 
@@ -219,13 +228,10 @@ class ConstrainedCRF(RuledLayer):
         """
         q = self.posterior_of(emissions, mask, given=given) if target is None else target
 
-        def compute(scores: Scores, _prices: npt.NDArray[np.float64] | None) -> tuple[Term, npt.NDArray[np.bool_]]:
-            whole = self._aligned(scores.log_partition(self._grammar, None, False, threads=self.threads))
+        def compute(scores: Scores, _prices: Prices) -> Outcome:
             goal = scores.expected(q, len(self._decoder.rules))
-            goal.value[:] += q.entropy
-            goal.value[np.isneginf(q.log_z)] = -np.inf
-            keep = self._kept(scores, whole, goal, None, given)
-            return (whole - goal).only(keep), keep
+            keep = self._kept(scores, goal.value, None, given)
+            return self._whole(scores, keep) - goal, keep
 
         return self._loss(emissions, mask, given, compute, reduction)
 
@@ -255,20 +261,19 @@ class ConstrainedCRF(RuledLayer):
         """
         known = Tags(self, tags, emissions)
 
-        def compute(scores: Scores, prices: npt.NDArray[np.float64] | None) -> tuple[Term, npt.NDArray[np.bool_]]:
+        def compute(scores: Scores, prices: Prices) -> Outcome:
             decoder = self._with_penalties(prices)
             allowed = known.packed(scores)
             wrong = np.where(allowed.any(axis=1, keepdims=True), ~allowed, False)
             rival, answered = _best(decoder, scores, wrong * cost, given)
             gold, feasible = _best(decoder, scores, np.where(allowed, 0.0, -np.inf), given)
-            above = scores.path(self._decoder, given, True, rival, prices)
-            below = scores.path(self._decoder, given, True, gold, prices)
-            above.value[:] += cost * np.bincount(
-                scores.sequence, wrong[np.arange(len(rival)), rival], minlength=len(above.value)
-            )
-            above.value[~answered], below.value[~feasible] = -np.inf, -np.inf
-            keep = self._kept(scores, above, below, known, given)
-            return (above - below).only(keep), keep
+            keep = self._kept(scores, np.where(feasible, 0.0, -np.inf), known, given) & answered
+            term, weight = scores.zero(len(self._decoder.rules)), keep.astype(np.float64)
+            scores.add_path(term, weight, self._decoder, given, rival, prices)
+            scores.add_path(term, -weight, self._decoder, given, gold, prices)
+            missed = wrong[np.arange(len(rival)), rival]
+            term.value[:] += cost * np.bincount(scores.sequence, missed, minlength=len(keep))
+            return term, keep
 
         return self._loss(emissions, mask, given, compute, reduction)
 
@@ -310,7 +315,7 @@ class ConstrainedCRF(RuledLayer):
             raise EngineError("`n` must be 2 or more: samples are compared with each other", got=n)
         known = Tags(self, tags, emissions)
 
-        def compute(scores: Scores, prices: npt.NDArray[np.float64] | None) -> tuple[Term, npt.NDArray[np.bool_]]:
+        def compute(scores: Scores, prices: Prices) -> Outcome:
             decoder = self._with_penalties(prices)
             drawn = decoder.sample(scores.batch, n, given, self.threads, seed=seed, soft="factor")
             gold, B = known.ids(scores), len(drawn)
@@ -323,37 +328,34 @@ class ConstrainedCRF(RuledLayer):
                     costs[:, b] = np.asarray(cost(drawn[b], y), dtype=np.float64)
                 elif len(drawn[b]):
                     costs[:, b] = ((drawn[b] != y) & (y >= 0)).sum(axis=1)
-            weight = (costs - costs.mean(axis=0)) / (n - 1)  # less the mean of the others, over n
-            total = scores.log_partition(self._decoder, given, True, prices, threads=self.threads)
-            keep = (scores.lengths > 0) & ~np.isneginf(total.value)
-            out = Term(
-                costs.mean(axis=0),
-                np.zeros_like(total.emissions),
-                np.zeros_like(total.edges),
-                np.zeros_like(total.counts),
-            )
-            for k in range(n):
-                ids = np.concatenate(
-                    [d[k] if len(d) else np.zeros(s, np.int32) for d, s in zip(drawn, scores.lengths, strict=True)]
-                )
-                gap = scores.path(self._decoder, given, True, ids, prices) - total
-                for into, part in ((out.emissions, gap.emissions), (out.edges, gap.edges), (out.counts, gap.counts)):
-                    into += (weight[k].reshape(-1, *[1] * (part.ndim - 1)) * part).astype(into.dtype, copy=False)
-            return out.only(keep), keep
+            feasible = np.array([len(ids) > 0 for ids in drawn])
+            keep = self._kept(scores, np.where(feasible, 0.0, -np.inf), None, given)
+            term = scores.zero(len(self._decoder.rules))
+            weight = (costs - costs.mean(axis=0)) / (n - 1) * keep  # less the mean of the others, over n
+            for k in range(n):  # the weights of a sequence add up to 0, and so do those of log Z
+                ids = [
+                    y[k] if len(y) else np.zeros(size, np.int32) for y, size in zip(drawn, scores.lengths, strict=True)
+                ]
+                scores.add_path(term, weight[k], self._decoder, given, np.concatenate(ids), prices)
+            term.value[:] = costs.mean(axis=0)
+            return term, keep
 
         return self._loss(emissions, mask, given, compute, reduction)
 
+    def _whole(self, scores: Scores, keep: npt.NDArray[np.bool_]) -> Term:
+        """Sum up over all labellings of the scheme's grammar."""
+        return self._aligned(scores.log_partition(self._grammar, None, False, keep=keep, threads=self.threads))
+
     def _aligned(self, term: Term) -> Term:
         """Return a term of other rules, none of which has a learned penalty, as one of the layer's rules."""
-        counts = np.zeros((len(term.value), len(self._decoder.rules)))
-        return Term(term.value, term.emissions, term.edges, counts)
+        return replace(term, counts=np.zeros((len(term.value), len(self._decoder.rules))))
 
     def _loss(
         self,
         emissions: Tensor,
         mask: Tensor | None,
         given: Given,
-        of: Callable[[Scores, npt.NDArray[np.float64] | None], tuple[Term, npt.NDArray[np.bool_]]],
+        of: Callable[[Scores, Prices], Outcome],
         reduction: Reduction,
     ) -> Tensor:
         if reduction not in ("none", "sum", "mean", "token_mean"):
@@ -363,38 +365,45 @@ class ConstrainedCRF(RuledLayer):
         grid, flags = self._padded(emissions, mask)
         if given is not None and len(given) != len(grid):
             raise LatticeError("`given` does not fit the batch", got=len(given), wanted=f"{len(grid)} dicts")
-        kept: list[Any] = []
         numbers = split(self._decoder)[1]
 
-        def compute(u: Any, transitions: Any, start: Any, end: Any, soft: Any) -> tuple[Term, tuple[Any, Any]]:
-            scores = Scores(u, flags, transitions, start, end)
+        def compute(
+            u: Any, transitions: Any, start: Any, end: Any, soft: Any
+        ) -> tuple[Term, tuple[Any, Any], float | None]:
+            scores = Scores(u, flags, transitions, start, end, each=reduction == "none")
             term, keep = of(scores, self._prices(soft))
-            kept.extend((int(keep.sum()), int(scores.lengths[keep].sum())))
-            return Term(term.value, term.emissions, term.edges, term.counts[:, numbers]), scores.ends()
+            if not keep.all():
+                for array in (term.value, term.emissions, term.counts, *([term.edges] if scores.each else [])):
+                    array[~keep] = 0
+            factor = None if scores.each else 1.0
+            if reduction == "mean":
+                factor = 1 / max(1, int(np.count_nonzero(keep)))
+            elif reduction == "token_mean":
+                factor = 1 / max(1, int(scores.lengths[keep].sum()))
+            counts = term.counts[:, numbers] if numbers else np.zeros((len(keep), 0))
+            return Term(term.value, term.emissions, term.edges, counts), scores.ends(), factor
 
         tables = self.transitions, self.start_transitions, self.end_transitions
-        value: Tensor = Difference.apply(grid, *tables, self.penalties, compute)
-        if reduction == "none":
-            return value
-        total = value.sum()
-        if reduction == "sum":
-            return total
-        return total / max(1, kept[0] if reduction == "mean" else kept[1])
+        penalties = self.penalties if numbers else self.raw_penalties
+        value: Tensor = Difference.apply(grid, *tables, penalties, compute)
+        return value
 
-    def _kept(self, scores: Scores, whole: Term, part: Term, tags: Tags | None, given: Given) -> npt.NDArray[np.bool_]:
-        """Return which sequences have tokens and a finite loss; raise for, or count, the others."""
-        there = scores.lengths > 0
-        fine = np.isfinite(whole.value) & np.isfinite(part.value)
+    def _kept(
+        self, scores: Scores, value: npt.NDArray[np.float64], tags: Tags | None, given: Given
+    ) -> npt.NDArray[np.bool_]:
+        """Return which sequences have tokens and a finite value; raise for, or count, the others."""
+        there, fine = scores.lengths > 0, np.isfinite(value)
         for b in np.flatnonzero(there & ~fine).tolist():
             if self.on_infeasible == "raise":
-                raise self._blame(scores, b, np.isfinite(whole.value[b]), tags, given)
+                raise self._blame(scores, b, tags, given)
             self.skipped += 1
-        return there & fine
+        return np.asarray(there & fine)
 
-    def _blame(self, scores: Scores, b: int, feasible: bool, tags: Tags | None, given: Given) -> BridleError:
+    def _blame(self, scores: Scores, b: int, tags: Tags | None, given: Given) -> BridleError:
         """Make the error for a sequence whose loss is infinite."""
         cause = 'Correct the labels or the rules, or leave such sequences out with on_infeasible="skip".'
-        if tags is None or not feasible:
+        values = {} if given is None else given[b]
+        if tags is None or np.isneginf(self._decoder.log_partition(scores.batch.part(b, b + 1), [values])[0]):
             return Infeasible(
                 "no labelling of a sequence obeys the hard rules",
                 got=", ".join(str(rule) for rule in self._decoder.rules if not isinstance(rule, Soft)) or None,
@@ -402,7 +411,6 @@ class ConstrainedCRF(RuledLayer):
                 sequence=b,
             )
         ids = tags.ids(scores)[scores.offsets[b] : scores.offsets[b + 1]]
-        values = {} if given is None else given[b]
         hard = [rule for rule in self._decoder.rules if not isinstance(rule, Soft)]
         broken = [rule for rule in hard if (ids >= 0).all() and rule.violations(ids.tolist(), self.labels, values)]
         return Infeasible(
@@ -437,6 +445,8 @@ class Tags:
             return np.where(flags.sum(axis=1) == 1, flags.argmax(axis=1), UNKNOWN)
         assert self.table is not None
         y = scores.pack(self.table).astype(np.int64)
+        if len(y) == 0 or (y.min() >= 0 and y.max() < self._m):
+            return y
         bad = np.flatnonzero((y != UNKNOWN) & ((y < 0) | (y >= self._m)))
         if len(bad):
             raise LabelError(
@@ -453,15 +463,6 @@ class Tags:
             return scores.pack(self.flags)
         y = self.ids(scores)
         return np.asarray((y[:, None] == np.arange(self._m)) | (y[:, None] == UNKNOWN), dtype=bool)
-
-    def gap(self, scores: Scores, total: Term, given: Given, prices: npt.NDArray[np.float64] | None) -> Term:
-        """Subtract log of the sum over the labellings that agree with the tags from a total, which is used up."""
-        crf, ids = self._crf, self.ids(scores)
-        if (ids >= 0).all():
-            return scores.less_path(total, crf._decoder, given, True, ids, prices)
-        allowed = np.ones(scores.shape, bool)
-        allowed.reshape(-1, self._m)[scores.rows] = self.packed(scores)
-        return total - scores.log_partition(crf._decoder, given, True, prices, allowed, crf.threads)
 
 
 def _best(

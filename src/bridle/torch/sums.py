@@ -1,6 +1,6 @@
 """Sums over labellings as functions that PyTorch can differentiate.
 
-Every loss of the layer is a difference of functions F of the same scores, one value per sequence:
+Every loss of the layer is a difference of functions of the same scores, one value per sequence:
 
     log Z(rules, allowed labels)        gradient: expected labels, label bigrams and violations
     score of a labelling                gradient: its own labels, bigrams and violations
@@ -40,7 +40,7 @@ class Term:
 
     value: Doubles  # (B,)
     emissions: Floats  # (B, T, m)
-    edges: Floats  # (B, m, m)
+    edges: Floats  # (B, m, m), or (m, m) for all sequences together
     counts: Doubles  # (B, R)  for the penalties
 
     def __sub__(self, other: Term) -> Term:
@@ -50,13 +50,6 @@ class Term:
             self.edges - other.edges,
             self.counts - other.counts,
         )
-
-    def only(self, rows: npt.NDArray[np.bool_]) -> Term:
-        """Set the others to 0, value and gradient."""
-        if not rows.all():
-            for array in (self.value, self.emissions, self.edges, self.counts):
-                array[~rows] = 0
-        return self
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -81,17 +74,26 @@ class Posterior:
 
 
 class Scores:
-    """Scores of a batch on the host: padded emissions with transitions, and which tokens are there."""
+    """Scores of a batch on the host: padded emissions with transitions, and which tokens are there.
+
+    each: keep the bigrams of each sequence apart, for gradients that differ from one to the next.
+    """
 
     def __init__(
-        self, emissions: Floats, mask: npt.NDArray[np.bool_] | None, transitions: Floats, start: Floats, end: Floats
+        self,
+        emissions: Floats,
+        mask: npt.NDArray[np.bool_] | None,
+        transitions: Floats,
+        start: Floats,
+        end: Floats,
+        each: bool = False,
     ) -> None:
         self.shape = emissions.shape
-        table, first, last = (np.array(x, dtype=np.float64) for x in (transitions, start, end))
-        self.batch = Batch.from_padded(emissions, mask=mask, pairwise=table, start=first, end=last)
+        tables = np.concatenate([transitions, start[None], end[None]], dtype=np.float64)
+        self.batch = Batch.from_padded(emissions, mask=mask, pairwise=tables[:-2], start=tables[-2], end=tables[-1])
         assert self.batch.first is not None
         self.offsets, self.lengths = self.batch.offsets, np.diff(self.batch.offsets)
-        self.dtype = emissions.dtype
+        self.dtype, self.each, self.whole = emissions.dtype, each, mask is None
 
     @cached_property
     def rows(self) -> npt.NDArray[np.int64]:
@@ -113,7 +115,8 @@ class Scores:
 
     def pack(self, table: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Return the rows of the tokens of a padded table (B, T, ...)."""
-        return np.ascontiguousarray(table.reshape(-1, *table.shape[2:])[self.rows])
+        flat = table.reshape(-1, *table.shape[2:])
+        return np.ascontiguousarray(flat if self.whole else flat[self.rows])
 
     def log_partition(
         self,
@@ -122,64 +125,77 @@ class Scores:
         soft: bool,
         penalties: Doubles | None = None,
         allowed: npt.NDArray[np.bool_] | None = None,
+        gold: npt.NDArray[np.integer] | None = None,
+        keep: npt.NDArray[np.bool_] | None = None,
         threads: int = 1,
     ) -> Term:
-        """Sum up over the labellings that obey the rules of a decoder; -inf: there is none. allowed (B, T, m)."""
+        """Sum up over the labellings that obey the rules of a decoder; -inf: there is none. allowed (B, T, m).
+
+        gold (N,): less the score of this labelling; inf: it breaks a rule. keep (B,): others have no gradient.
+        """
         bits = None if allowed is None else as_bits(self.pack(allowed))
-        wanted = _wanted(decoder, soft, penalties, allowed=bits, dtype=self.dtype)
+        ids = None if gold is None else np.ascontiguousarray(gold, np.int32)
+        edges = {"edges" if self.each else "edge_sum": True}
+        wanted = _wanted(decoder, soft, penalties, allowed=bits, gold=ids, keep=keep, dtype=self.dtype, **edges)
         sums = sum_up(decoder, self.batch, given, wanted, threads)
-        assert sums.marginals is not None and sums.edges is not None and sums.counts is not None
-        return Term(sums.log_z, sums.marginals.reshape(self.shape), sums.edges, -sums.counts)
+        table = sums.edges if self.each else sums.edge_sum
+        assert sums.marginals is not None and table is not None and sums.counts is not None
+        value = sums.log_z if sums.gold is None else sums.log_z - np.where(np.isneginf(sums.log_z), 0, sums.gold)
+        return Term(value, sums.marginals.reshape(self.shape), table, -sums.counts)
 
     def posterior(
         self, decoder: Decoder, given: Given, soft: bool, penalties: Doubles | None = None, threads: int = 1
     ) -> Posterior:
         """Compute the posterior of each sequence under the rules of a decoder."""
-        wanted = _wanted(decoder, soft, penalties, dtype=self.dtype, entropy=True)
+        wanted = _wanted(decoder, soft, penalties, edges=True, dtype=self.dtype, entropy=True)
         sums = sum_up(decoder, self.batch, given, wanted, threads)
         assert sums.marginals is not None and sums.edges is not None and sums.entropy is not None
         entropy = np.where(np.isneginf(sums.log_z), 0.0, sums.entropy)
         return Posterior(sums.marginals.reshape(self.shape), sums.edges, entropy, sums.log_z)
 
-    def path(
-        self, decoder: Decoder, given: Given, soft: bool, ids: npt.NDArray[np.integer], penalties: Doubles | None = None
-    ) -> Term:
-        """Score a labelling of each sequence, relative as `log_partition` is; -inf: it breaks a rule. ids (N,)."""
+    def zero(self, n_rules: int) -> Term:
+        """Return a term of value 0."""
         B, _, m = self.shape
-        zero = Term(np.zeros(B), np.zeros(self.shape, self.dtype), np.zeros((B, m, m), self.dtype), np.zeros((B, 1)))
-        term = self.less_path(zero, decoder, given, soft, ids, penalties)
-        return Term(-term.value, -term.emissions, -term.edges, -term.counts)
+        edges = np.zeros((B, m, m) if self.each else (m, m))
+        return Term(np.zeros(B), np.zeros(self.shape, self.dtype), edges, np.zeros((B, n_rules)))
 
-    def less_path(
+    def add_path(
         self,
-        whole: Term,
+        term: Term,
+        weight: Doubles,
         decoder: Decoder,
         given: Given,
-        soft: bool,
         ids: npt.NDArray[np.integer],
         penalties: Doubles | None = None,
-    ) -> Term:
-        """Subtract the score of a labelling, as `path` has it, from a term, whose arrays are used again."""
-        B, T, m = self.shape
+    ) -> None:
+        """Add weight (B,) times the score of a labelling of each sequence that obeys the rules, ids (N,), to a term."""
+        m, first = self.shape[2], np.zeros(len(ids), bool)
+        first[self.offsets[:-1][self.lengths > 0]] = True
+        here, share = np.flatnonzero(~first), weight[self.sequence]
+        term.emissions.reshape(-1, m)[self.rows, ids] += share.astype(self.dtype)
+        bigram = ids[here - 1].astype(np.int64) * m + ids[here]
+        if self.each:
+            bigram += self.sequence[here] * (m * m)
+        term.edges.reshape(-1)[:] += np.bincount(bigram, share[here], minlength=term.edges.size)
         problem = Problem(decoder.compiled, self.batch, given, many=True)
         hard, factors = split(decoder)
-        counts, limit = np.zeros((B, len(decoder.rules))), decoder.limits.time_limit
+        counts, limit = np.zeros(term.counts.shape), decoder.limits.time_limit
         value = problem.native().score_paths(
             hard,
-            factors if soft else [],
-            np.arange(B),
+            factors,
+            np.arange(len(weight)),
             np.ascontiguousarray(ids, np.int32),
             -1.0 if limit is None else min(limit, FOREVER),
             problem.stop,
             penalties=penalties,
             counts=counts,
-            marginals=whole.emissions.reshape(B * T, m),
-            edges=whole.edges,
         )
-        return Term(whole.value - np.asarray(value), whole.emissions, whole.edges, whole.counts + counts)
+        used = weight != 0
+        term.value[used] += weight[used] * np.asarray(value)[used]
+        term.counts[:] -= weight[:, None] * counts
 
     def expected(self, q: Posterior, n_rules: int) -> Term:
-        """Compute the expected score under a posterior, relative as `log_partition` is."""
+        """Compute the expected score under a posterior and its entropy, relative as `log_partition` is."""
         B, T, m = self.shape
         unary, (first, last) = np.zeros((B * T, m)), self.ends()
         unary[self.rows] = self.batch.unary[self.rows]
@@ -189,12 +205,14 @@ class Scores:
         value += _dot(tables[1], q.emissions[here, first]) + _dot(tables[2], q.emissions[here, last])
         tops = np.bincount(self.sequence, self.batch.unary[self.rows].max(axis=1), minlength=B)
         offset = tops + np.maximum(self.lengths - 1, 0) * tables[0].max()
-        return Term(value - offset, q.emissions, q.edges, np.zeros((B, n_rules)))
+        value += q.entropy - offset
+        value[np.isneginf(q.log_z)] = -np.inf
+        return Term(value, q.emissions, q.edges if self.each else q.edges.sum(axis=0), np.zeros((B, n_rules)))
 
 
 def _wanted(decoder: Decoder, soft: bool, penalties: Doubles | None, **what: Any) -> Wanted:
     hard, factors = split(decoder)
-    return Wanted(hard, factors if soft else (), marginals=True, edges=True, counts=True, penalties=penalties, **what)
+    return Wanted(hard, factors if soft else (), marginals=True, counts=True, penalties=penalties, **what)
 
 
 def _dot(scores: Floats, shares: Floats) -> Doubles:
@@ -212,7 +230,7 @@ def split(decoder: Decoder) -> tuple[list[int], list[int]]:
 
 # ---- PyTorch --------------------------------------------------------------------------------------------------------
 
-Compute = Callable[[Floats, Floats, Floats, Floats, Doubles], tuple[Term, tuple[Any, Any]]]
+Compute = Callable[[Floats, Floats, Floats, Floats, Doubles], tuple[Term, tuple[Any, Any], float | None]]
 
 
 def to_host(tensors: Sequence[Tensor]) -> list[Tensor]:
@@ -236,7 +254,10 @@ def to_device(tensors: Sequence[Tensor], device: torch.device) -> list[Tensor]:
 
 
 class Difference(torch.autograd.Function):
-    """A value per sequence, (B,), as a function of emissions (B, T, m), transitions, start, end and penalties (R,)."""
+    """A loss as a function of emissions (B, T, m), transitions, start, end and penalties (R,).
+
+    It is the sum over the sequences times a factor, or a value per sequence (B,) if there is no factor.
+    """
 
     @staticmethod
     def forward(
@@ -249,26 +270,31 @@ class Difference(torch.autograd.Function):
         compute: Compute,
     ) -> Tensor:
         """Compute the value, and keep the gradient."""
-        scores = emissions.dtype
+        scores, device = emissions.dtype, emissions.device
         inputs = to_host([x.to(scores) for x in (emissions, transitions, start, end, penalties)])
         unary, table, first_labels, last_labels, prices = (x.numpy() for x in inputs)
-        term, (first, last) = compute(unary, table, first_labels, last_labels, prices.astype(np.float64))
-        arrays = [term.value, term.emissions, term.edges, term.counts]
-        out = to_device([torch.from_numpy(np.ascontiguousarray(x)).to(scores) for x in arrays], emissions.device)
-        ctx.save_for_backward(*out[1:])
-        ctx.ends = first, last
-        return out[0]
+        term, (first, last), factor = compute(unary, table, first_labels, last_labels, prices.astype(np.float64))
+        B, T, m = unary.shape
+        ends = [term.emissions[range(B), at] if T else np.zeros((B, m)) for at in (first, last)]
+        value, parts = term.value, [*ends, term.counts]
+        if factor is not None:
+            value, parts = np.array(value.sum() * factor), [part.sum(axis=0, keepdims=True) for part in parts]
+        tables = np.concatenate([term.edges.reshape(-1, m * m), *parts], axis=1)
+        arrays = [torch.from_numpy(x).to(scores) for x in (value, term.emissions, tables)]
+        out, *saved = to_device(arrays, device)
+        ctx.save_for_backward(*saved)
+        ctx.factor, ctx.shapes = factor, [transitions.shape, start.shape, end.shape, penalties.shape]
+        return out
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         """Weigh the gradient of each sequence."""
-        unary, edges, counts = ctx.saved_tensors
-        here = torch.arange(len(unary), device=unary.device)
-        first, last = (torch.as_tensor(x, device=unary.device) for x in ctx.ends)
-        total = gradient @ edges.flatten(1)
-        if unary.shape[1] == 0:
-            empty = unary.new_zeros(unary.shape[2])
-            return torch.zeros_like(unary), total.view(edges.shape[1:]), empty, empty, gradient @ counts, None
-        ends = (gradient @ unary[here, at] for at in (first, last))
-        return torch.mul(unary, gradient[:, None, None]), total.view(edges.shape[1:]), *ends, gradient @ counts, None
+        unary, tables = ctx.saved_tensors
+        if ctx.factor is None:
+            unary, shared = unary * gradient[:, None, None], gradient @ tables
+        else:
+            weight = gradient if ctx.factor == 1 else gradient * ctx.factor
+            unary, shared = unary * weight, tables[0] * weight
+        parts = shared.split([shape.numel() for shape in ctx.shapes])
+        return unary, *(part.view(shape) for part, shape in zip(parts, ctx.shapes, strict=True)), None
