@@ -317,7 +317,7 @@ import resource, sys
 sys.path[:0] = sys.argv[1:]
 from test_deadline import Decoder, Search, soft_problem
 labels, rules, lattice = soft_problem(60, 13, 40)
-decoder = Decoder(labels, rules, Search(1, 1, 2**60), max_memory=40_000_000, time_limit=20, on_infeasible="skip")
+decoder = Decoder(labels, rules, Search(1, 1, 2**60), max_memory=40_000_000, time_limit=2, on_infeasible="skip")
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 found = decoder.decode(lattice)
 print(found.status, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)

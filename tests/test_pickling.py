@@ -23,6 +23,7 @@ from bridle import rules as r
 from bridle.engines import Beam, Ilp, LazyIntersection, Product, Search, TwoStage, Viterbi
 from bridle.errors import BridleError, RuleSyntaxError
 from bridle.learn import ConstrainedTagger, DeterministicRules
+from pool_work import decoded, raised
 from strategies import RULE_KINDS, random_rule, seeds
 
 LABELS = Labels(["O", "A", "B"], "IO", outside="O")
@@ -122,11 +123,6 @@ def test_a_model_travels_as_the_bytes_of_its_file() -> None:
         pickle.loads(data.replace(b"cat", b"dog", 1))
 
 
-def _decoded(work: tuple[Decoder, Lattice, dict[str, Any]]) -> bridle.Decoding:
-    decoder, lattice, given = work
-    return decoder.decode(lattice, given)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("start", ["fork", "spawn"])
 def test_decoders_in_other_processes(start: str) -> None:
@@ -136,17 +132,17 @@ def test_decoders_in_other_processes(start: str) -> None:
     here = decoder.decode(lattice, GIVEN)
     decoder.decode_batch([lattice] * 200, [GIVEN] * 200, threads=2)  # a forked process finds no threads of ours
     with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context(start)) as pool:
-        for there in pool.map(_decoded, [(decoder, lattice, GIVEN)] * 4):
+        for there in pool.map(decoded, [(decoder, lattice, GIVEN)] * 4):
             assert there.labels == here.labels and there.score == here.score
         with pytest.raises(bridle.GivenError) as caught:
-            list(pool.map(_decoded, [(decoder, lattice, {})]))
+            list(pool.map(decoded, [(decoder, lattice, {})]))
         assert caught.value.rule == RULES[1]
 
 
 def test_joblib() -> None:
     joblib = pytest.importorskip("joblib")
     decoder, lattice = Decoder(LABELS, RULES), Lattice(SCORES)
-    result = joblib.Parallel(n_jobs=2)(joblib.delayed(_decoded)((decoder, lattice, GIVEN)) for _ in range(3))
+    result = joblib.Parallel(n_jobs=2)(joblib.delayed(decoded)((decoder, lattice, GIVEN)) for _ in range(3))
     assert [d.labels for d in result] == [decoder.decode(lattice, GIVEN).labels] * 3
     assert joblib.hash(lattice) == joblib.hash(Lattice(SCORES))
 
@@ -227,17 +223,13 @@ def test_errors(kind: type[BaseException], journey: Callable[[Any], Any]) -> Non
     assert alike(error, journey(error))
 
 
-def _raised(error: BaseException) -> None:
-    raise error
-
-
 @pytest.mark.slow
 def test_errors_in_a_pool() -> None:
     """An error that cannot be unpickled would leave `get` waiting for ever."""
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         for error in (with_all_fields(kind) for kind in ERRORS if issubclass(kind, Exception)):  # others end a worker
             with pytest.raises(type(error)) as caught:
-                pool.apply_async(_raised, [error]).get(timeout=60)
+                pool.apply_async(raised, [error]).get(timeout=60)
             assert alike(error, caught.value)
 
 

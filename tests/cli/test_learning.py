@@ -218,7 +218,18 @@ def test_scores_are_read_from_their_file_or_kept_in_it(run: Cli, weak: Path, tmp
 
 def test_files_can_be_held_out(run: Cli, weak: Path, tmp_path: Path) -> None:
     files = [weak / "acm.jsonl", weak / "lncs.jsonl"]
-    args = ["learn", *files, "-o", tmp_path / "my.rules", "--model", weak / "m.bridle", "--hold-out", "files"]
+    args = [
+        "learn",
+        *files,
+        "-o",
+        tmp_path / "my.rules",
+        "--model",
+        weak / "m.bridle",
+        "--hold-out",
+        "files",
+        "--kinds",
+        "count",
+    ]
     assert run(*args).exit_code in (0, 1)
     assert "on 140 sequences in 2 folds" in (tmp_path / "my.rules").read_text()
 
