@@ -225,7 +225,7 @@ def _chosen(result: dict[str, Trials]) -> Table:
 
 
 def _strengths(result: dict[str, Trials]) -> Table:
-    """Regularisation that was chosen against fixed values, in sequences all right."""
+    """Compare chosen and fixed regularisation by the share of sequences all right."""
     columns = [f"c2 = {c2:g}" for c2 in GRID] + ["auto", "auto - the best of each split"]
     rows, all_of_them = [], []
     for name, values in ((name, trials.grid) for name, trials in result.items() if trials.grid):

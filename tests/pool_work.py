@@ -1,4 +1,4 @@
-"""What other processes do in tests: a module that is imported quickly."""
+"""Work for other processes in tests, in a module that is imported quickly."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ class Texts(Sequence[str]):
         if isinstance(k, slice):
             low, high, step = k.indices(len(self))
             if step != 1:
-                raise ValueError(f"a slice of texts has no steps; got a step of {step}")
+                raise ValueError(f"texts can only be sliced with a step of 1; got a step of {step}")
             return Texts(self.data, self.offsets[low : max(low, high) + 1])
         if not -len(self) <= k < len(self):
             raise IndexError(f"text {k} of {len(self)}")

@@ -310,8 +310,8 @@ class Selection:
                 "--labels and --scheme have no effect with MODEL", got=" and ".join(idle), wanted="MODEL without them"
             )
 
-    def means(self, name: Any) -> bool:
-        """Count the next sequence, which has this id, and return True if it is chosen."""
+    def chooses(self, name: Any) -> bool:
+        """Count the next sequence and return True if it is chosen; name: its id."""
         number, self.count = self.count, self.count + 1
         if number and self.alone is not None and not self.single:
             wanted = "--sequence or --id as well"
@@ -367,7 +367,7 @@ def from_scores(
     with open_scores(path, None, None if names is None else len(names)) as source:
         for chunk in source.chunks:
             for b in range(len(chunk)):
-                if selection.means(chunk.ids[b]):
+                if selection.chooses(chunk.ids[b]):
                     lattices.append(chunk.lattices[b])
                     givens.append(chunk.givens[b])
                     ids.append(chunk.ids[b])
@@ -445,7 +445,7 @@ def _picked(examples: Iterable[Example], selection: Selection, step: Callable[[]
     for example in examples:
         if selection.count % 1000 == 0:
             step()
-        if selection.means(example.id):
+        if selection.chooses(example.id):
             yield example
             if selection.single:
                 return

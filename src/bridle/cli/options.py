@@ -235,7 +235,7 @@ SchemeOption = Annotated[
         "--scheme",
         metavar="|".join(Scheme),
         case_sensitive=False,
-        help="Tagging scheme of the labels; auto: the one that they look like.",
+        help="Tagging scheme of the labels; auto: recognised from their names.",
         rich_help_panel=DATA,
     ),
 ]

@@ -175,7 +175,7 @@ def make_labels(names: tuple[str, ...], scheme: OptionScheme) -> Labels:
 
 
 def labels_in(gold: Iterable[Iterable[str | None]], scheme: str | None, extra: Iterable[str] = ()) -> Labels:
-    """Return the labels of data, missing ones aside; scheme "auto": the one that they look like."""
+    """Return the labels of data, missing ones aside; scheme "auto": recognised from their names."""
     names = sorted({name for name in (*chain.from_iterable(gold), *extra) if name is not None})
     return Labels(names, cast(Scheme | None, scheme))
 

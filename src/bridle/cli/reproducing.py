@@ -43,7 +43,7 @@ def reproduce(
     threads: opt.ThreadsOption = 0,
     as_json: opt.JsonOption = False,
     progress: Annotated[
-        bool, typer.Option("--progress/--no-progress", help="Show on stderr what is being done.")
+        bool, typer.Option("--progress/--no-progress", help="Show progress on stderr.")
     ] = True,
 ) -> None:
     """Reproduce an experiment from a paper on real data.

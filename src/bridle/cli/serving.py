@@ -52,7 +52,7 @@ TokenOption = Annotated[
         metavar="TEXT",
         envvar="BRIDLE_TOKEN",
         show_envvar=True,
-        help="Token that requests must bring.",
+        help="Token that requests must send.",
         rich_help_panel=ACCESS,
     ),
 ]
@@ -141,7 +141,7 @@ def serve(
         bool, typer.Option("--access-log", help="Log every request on stderr.", rich_help_panel=opt.OUTPUT)
     ] = False,
     log_format: Annotated[
-        LogFormat, typer.Option("--log-format", help="Lines of the log.", rich_help_panel=opt.OUTPUT)
+        LogFormat, typer.Option("--log-format", help="Format of the lines of the log.", rich_help_panel=opt.OUTPUT)
     ] = LogFormat.text,
 ) -> None:
     """Serve models and their rules over HTTP.

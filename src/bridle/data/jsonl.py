@@ -294,7 +294,7 @@ def _one_each(rows: Offsets, texts: Texts, known: Any) -> Sequence[str]:
 
 
 def _id_of(line: str) -> Any:
-    """The id in a line that is not a sequence, if it can be told."""
+    """The id in a line that is not a sequence, if it can be read."""
     try:
         record = json.loads(line)
         json.dumps(record, ensure_ascii=False).encode()  # half a character, such as "\\ud800", fails

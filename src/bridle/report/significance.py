@@ -62,7 +62,7 @@ def _log_choose(n: int, k: int) -> float:
 
 
 def _log_sum(ratio: Callable[[int], float], low: int, high: int) -> float:
-    """Return log of 1 + r(low) + r(low) r(low+1) + ...; ratios fall above the mean, so the rest is soon nothing."""
+    """Return log of 1 + r(low) + r(low) r(low+1) + ...; above the mean the terms shrink quickly."""
     total = term = 1.0
     for j in range(low, high):
         term *= ratio(j)

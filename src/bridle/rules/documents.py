@@ -291,5 +291,5 @@ def _fits(rule: Rule) -> bool:
 
 
 def broken_labels(labels: Labels) -> Labels:
-    """Return labels with one more, that of a break."""
+    """Return the labels and one more, which marks a break."""
     return Labels((*labels.names, BREAK), labels.scheme, outside=(*labels.all_outside, BREAK))

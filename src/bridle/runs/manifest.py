@@ -159,7 +159,7 @@ def head_of(
 
 
 def check_same(before: Head, now: Head, where: str) -> None:
-    """Raise `FileError` with the first difference unless a run is asked for the same as before."""
+    """Raise `FileError` with the first difference from the recorded run."""
     old, new = _by_path(before), _by_path(now)
     for what, wanted, got in (
         ("this run was started on something else", before.get("by", "files"), now["by"]),  # 0.2 knew files only

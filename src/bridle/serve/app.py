@@ -59,7 +59,7 @@ def create_app(
     corrections : Corrections, optional
         The file that takes annotations of Label Studio.
     token : str, optional
-        Token that requests must bring; by default none.
+        Token that requests must send; by default none.
     origins : sequence of str, optional
         Other sites whose pages may call the server (CORS); by default none.
     hosts : collection of str, optional

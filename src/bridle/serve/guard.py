@@ -49,7 +49,7 @@ _log = logging.getLogger("bridle.serve")
 class Guard:
     """Middleware that checks requests before they reach the endpoints, and sends errors as JSON.
 
-    Requests must bring `token`, as ``Authorization: Bearer TOKEN`` or as the password of Basic. `hosts` are the allowed
+    Requests must send `token`, as ``Authorization: Bearer TOKEN`` or as the password of Basic. `hosts` are the allowed
     Host headers, None for any: they keep pages of other sites from reaching a server on localhost (DNS rebinding).
     """
 

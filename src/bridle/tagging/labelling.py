@@ -250,7 +250,7 @@ class ModelColumns(NamedTuple):
 
 
 def _scores_of(block: Block, model: Scorer | None, decoder: Decoder) -> Callable[[int, int, _native.Stop], Scored]:
-    """Make the function that scores sequences low .. high-1; those at fault are empty, and have errors."""
+    """Make the function that scores sequences low .. high-1; one that cannot be scored is empty and has an error."""
     errors, given = dict(block.errors), block.given if decoder.rules and decoder.required_inputs else None
     columns = decoder.required_columns if decoder.rules else frozenset()
     has_tokens = given is not None and any("tokens" in values for values in given)

@@ -119,7 +119,7 @@ class Tagger:
                 "this model makes its own features",
                 got=shown(model),
                 wanted="a trained model with features=None, or one of CRFsuite",
-                cause="Its predict takes texts.",
+                cause="Call its own predict, which takes texts.",
             )
         decoder = model.decoder(self._rules, **self._options)
         self._native, kernel = build_kernel(model), decoder.kernel

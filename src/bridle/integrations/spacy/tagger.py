@@ -139,7 +139,7 @@ class BridleTagger(Component):
     @model.setter
     def model(self, model: Tagger) -> None:
         if not isinstance(model, Tagger):
-            raise ModelError("this is not a model of Bridle", got=type(model).__name__, wanted="a bridle.CRF, or such")
+            raise ModelError("this is not a model of Bridle", got=type(model).__name__, wanted="a bridle.CRF or another tagger")
         if not model.__sklearn_is_fitted__():
             raise not_fitted("the model has not been trained", wanted="fit(X, y), or bridle.load(path)")
         Decoder(model.labels_, self._read_rules(), **self._options)  # raises if a rule names an unknown label
@@ -436,7 +436,7 @@ class ModelSource:
         try:
             columns = {name: list(map(str, map(attrgetter(path), tokens))) for name, path in self._slow.items()}
         except AttributeError as error:
-            got, wanted = f"columns={self._columns}: {error}", "'text', 'tag_', 'lemma_' or such"
+            got, wanted = f"columns={self._columns}: {error}", "attributes of tokens such as 'text', 'tag_', 'lemma_'"
             raise ModelError("a column is not an attribute of tokens", got=got, wanted=wanted) from None
         return sequence._replace(slow=columns)
 
