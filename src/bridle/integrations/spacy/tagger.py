@@ -139,7 +139,7 @@ class BridleTagger(Component):
     @model.setter
     def model(self, model: Tagger) -> None:
         if not isinstance(model, Tagger):
-            raise ModelError("this is not a model of Bridle", got=type(model).__name__, wanted="a bridle.CRF, for example")
+            raise ModelError("this is not a model of Bridle", got=type(model).__name__, wanted="such as bridle.CRF")
         if not model.__sklearn_is_fitted__():
             raise not_fitted("the model has not been trained", wanted="fit(X, y), or bridle.load(path)")
         Decoder(model.labels_, self._read_rules(), **self._options)  # raises if a rule names an unknown label
