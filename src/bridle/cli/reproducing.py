@@ -42,9 +42,7 @@ def reproduce(
     seed: opt.SeedOption = 0,
     threads: opt.ThreadsOption = 0,
     as_json: opt.JsonOption = False,
-    progress: Annotated[
-        bool, typer.Option("--progress/--no-progress", help="Show progress on stderr.")
-    ] = True,
+    progress: Annotated[bool, typer.Option("--progress/--no-progress", help="Show progress on stderr.")] = True,
 ) -> None:
     """Reproduce an experiment from a paper on real data.
 
