@@ -64,6 +64,18 @@ def test_rules_come_by_name_as_text_or_as_sentences(client: Client, sample: list
         assert [outcome["labels"] for outcome in result["results"]] == wanted, body
 
 
+def test_sequences_of_a_document_are_labelled_together(client: Client) -> None:
+    texts, rules = [TEXT, TEXT, TEXT], ["in the document: at most 1 token of DATE"]
+    alone = client.ok("/tag", {"texts": texts, "rules": rules})["results"]
+    result = client.ok("/tag", {"texts": texts, "rules": rules, "groups": ["a", "a", 7]})["results"]
+    dates = [outcome["labels"].count("DATE") for outcome in result]
+    assert [outcome["labels"].count("DATE") for outcome in alone] == [1, 1, 1]
+    assert dates[0] + dates[1] == 1 and dates[2] == 1
+    assert result[0]["score"] == result[1]["score"] != result[2]["score"] and result[2] == alone[2]
+    for more in ({"groups": ["a"]}, {"groups": ["a", "b", "a"]}, {"groups": ["a"] * 3, "k": 2}):
+        assert client.post("/tag", {"texts": texts, **more}).status_code == 422
+
+
 def test_columns_are_another_way_to_send_tokens(client: Client, sample: list[list[str]]) -> None:
     as_columns = client.ok("/tag", {"columns": [{"word": tokens} for tokens in sample]})
     assert as_columns == client.ok("/tag", {"tokens": sample})

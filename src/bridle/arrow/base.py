@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import hashlib
 import os
+from bisect import bisect_left
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from threading import RLock
 from typing import Any, Literal, Self
@@ -21,22 +23,25 @@ from bridle.arrays import is_integer
 from bridle.arrow.kinds import as_table
 from bridle.data.tokenizer import Tokens, tokens_noted
 from bridle.decoding.decoder import Decoder
+from bridle.decoding.documents import cuts_of
 from bridle.decoding.problem import Limits, bad_option
 from bridle.decoding.threads import over_parts, thread_count
-from bridle.errors import EngineError, FeatureError, FileError, clipped, shown
+from bridle.errors import EngineError, FeatureError, FileError, GivenError, clipped, shown
 from bridle.models import Tagger
 from bridle.models.checks import templates_of
 from bridle.recent import RecentCache
 from bridle.rules.base import Rule
 from bridle.rules.loading import as_rules, load
 from bridle.tagging import Block, tag
-from bridle.tagging.arrow import OUTPUTS, Layout, Output, arrow, is_object, is_texts, parts_of
+from bridle.tagging.arrow import OUTPUTS, Layout, Output, arrow, is_kind, is_object, is_texts, parts_of
 from bridle.tagging.figures import figures_of, want_of
 from bridle.tagging.labelling import Scorer
 
 OnError = Literal["row", "raise"]
 Rules = Rule | str | os.PathLike[str] | Iterable[Rule | str]
 GIVEN = "given"  # the column of values that rules refer to by name
+GROUPS = "groups:"  # the purpose of the column with documents
+_NAMES = ("string", "large_string", "string_view", *(f"{u}int{bits}" for u in ("", "u") for bits in (8, 16, 32, 64)))
 _LIMITS = ("time_limit", "max_states", "max_memory")
 _OPTIONS = ("engine", *_LIMITS, "on_infeasible")  # of Decoder
 
@@ -55,6 +60,7 @@ class TableFunction:
         prefix: str,
         keep: Sequence[str] | None,
         threads: int,
+        groups: str | None,
         options: Mapping[str, Any],
     ) -> None:
         self.rules = rules_of(rules)
@@ -69,7 +75,11 @@ class TableFunction:
             raise bad_option("k", k, "an integer >= 1")
         if not isinstance(prefix, str):
             raise bad_option("prefix", prefix, "a string")
+        if groups is not None and (not isinstance(groups, str) or scores or k > 1):
+            wanted = "the name of a column, without scores and k"
+            raise bad_option("groups", groups, wanted)
         thread_count(threads)
+        self.groups = groups
         self.layout, self.k = Layout(output, figures_of(scores=bool(scores), k=k > 1), prefix), int(k)
         self.on_error, self.threads, self.options = on_error, int(threads), _checked_options(options)
 
@@ -116,9 +126,13 @@ class TableFunction:
         inputs = {name: columns.get(name) or self._named(name, schema) for name in needed}
         if decoder.required_inputs - decoder.required_columns:
             inputs[GIVEN] = columns.get(GIVEN, GIVEN)
+        if self.groups is not None:
+            inputs[GROUPS] = self.groups
         for name, column in inputs.items():
             kind = field_of(schema, column).type
-            if name == GIVEN:
+            if name == GROUPS:
+                wanted = None if is_kind(kind, *_NAMES) else "a string or an integer per row, which names its document"
+            elif name == GIVEN:
                 wanted = None if is_object(kind) else "a struct, a map, or JSON as a string"
             else:
                 wanted = self._wanted(name, column, kind)
@@ -214,7 +228,7 @@ class TableFunction:
         columns = {needed[0]: self.columns} if isinstance(self.columns, str) else self.columns or {}
         known = {candidate for name in needed for candidate in (name, *self._usual(name))}
         main = columns.get(needed[0]) or (*self._usual(needed[0]), needed[0])[0]
-        table, back = as_table(data, wanted={*known, *columns.values(), GIVEN}, column=main)
+        table, back = as_table(data, wanted={*known, *columns.values(), GIVEN, self.groups or GIVEN}, column=main)
         return back(self._completed(table))
 
     def _completed(self, data: Any) -> Any:
@@ -222,12 +236,13 @@ class TableFunction:
         pa = arrow()
         schema, inputs = self.schema(data.schema), self._inputs(data.schema)
         chars = self._spans_have_chars(data.schema)
-        chunks = _batches(data, inputs)
-        parts = [
-            (chunk, first + low, low, high)
-            for first, chunk in chunks
-            for low, high in parts_of(next(iter(chunk.values())))
-        ]
+        whole = data.combine_chunks() if self.groups is not None and isinstance(data, pa.Table) else data
+        parts = []
+        for first, chunk in _batches(whole, inputs):
+            ranges: Iterable[tuple[int, int]] = parts_of(next(iter(chunk.values())))
+            if self.groups is not None:
+                ranges = _whole_documents(ranges, chunk[GROUPS].to_pylist(), self.groups)
+            parts += [(chunk, first + low, low, high) for low, high in ranges]
 
         def work(k: int, _high: int, _stop: Any) -> list[Any]:
             chunk, first, low, high = parts[k]
@@ -252,7 +267,11 @@ class TableFunction:
         """The new columns of some rows, which are numbered from `first`."""
         decoder, layout = self._decoder(), self.layout
         want = want_of(layout.figures)
-        outcomes = tag(self._block(arrays, inputs), self._scorer(), decoder, want=want, k=self.k)
+        groups = arrays.pop(GROUPS, None)
+        block = self._block(arrays, inputs)
+        if groups is not None:
+            block = replace(block, groups=groups.to_pylist())
+        outcomes = tag(block, self._scorer(), decoder, want=want, k=self.k)
         if self.options["on_infeasible"] == "raise":  # rows without labels say why
             for row, unanswered in outcomes.decodings.unanswered.items():
                 outcomes.errors.setdefault(row, unanswered.error)
@@ -278,6 +297,20 @@ def _batches(data: Any, inputs: Mapping[str, str]) -> Iterator[tuple[int, dict[s
     for piece in pieces:
         yield first, {name: piece.column(column) for name, column in inputs.items()}
         first += piece.num_rows
+
+
+def _whole_documents(ranges: Iterable[tuple[int, int]], names: Sequence[Any], column: str) -> list[tuple[int, int]]:
+    """Move the ends of parts to ends of documents; raise if a document comes back, or a row has none."""
+    if None in names:
+        what, wanted = f"{column!r} is null", "the document of every row"
+        raise FeatureError(what, got="null", wanted=wanted, sequence=list(names).index(None))
+    try:
+        ends = cuts_of(names)
+    except GivenError as error:
+        parts = {name: getattr(error, name) for name in ("got", "wanted", "cause", "sequence")}
+        raise FeatureError(error.what, **parts) from None
+    cuts = sorted({0, *(ends[bisect_left(ends, high)] for _, high in ranges)})
+    return list(pairwise(cuts))
 
 
 def _joined(arrays: Sequence[Any]) -> Any:

@@ -81,6 +81,9 @@ class Tag(TableFunction):
         Columns of the table to keep, in this order; all of them by default.
     threads : int, default 1
         Number of threads; 0 means all cores. The results do not depend on it.
+    groups : str, optional
+        The column that names the document of each row. Rows of a document are in a row and are labelled together, so
+        that rules with ``in the document:`` reach across them. A document has to be in one table as a whole.
     **options : object
         Options of `Decoder`: engine, time_limit, max_states, max_memory, on_infeasible. Here, ``on_infeasible`` is
         ``"relax"`` by default; with ``"raise"``, rows without a labelling have an error that says why.
@@ -118,11 +121,12 @@ class Tag(TableFunction):
         prefix: str = "",
         keep: Sequence[str] | None = None,
         threads: int = 1,
+        groups: str | None = None,
         **options: Any,
     ) -> None:
         if not isinstance(model, (str, os.PathLike, bytes, Tagger)):
             raise ModelError("not a model", got=shown(model), wanted="the path of a model file, its bytes, or a Tagger")
-        super().__init__(rules, columns, output, scores, k, on_error, prefix, keep, threads, options)
+        super().__init__(rules, columns, output, scores, k, on_error, prefix, keep, threads, groups, options)
         self.model = model
         self._loaded: LoadedModel | None = None
         self._made: Decoder | None = None
@@ -235,7 +239,7 @@ class Decode(TableFunction):
         Transition scores: label i just before label j. The same for all rows.
     start, end : array of float, shape (m,), optional
         Scores of first and last labels.
-    output, scores, k, on_error, prefix, keep, threads : optional
+    output, scores, k, on_error, prefix, keep, threads, groups : optional
         As in `Tag`.
     **options : object
         Options of `Decoder`, as in `Tag`.
@@ -271,9 +275,10 @@ class Decode(TableFunction):
         prefix: str = "",
         keep: Sequence[str] | None = None,
         threads: int = 1,
+        groups: str | None = None,
         **options: Any,
     ) -> None:
-        super().__init__(rules, columns, output, scores, k, on_error, prefix, keep, threads, options)
+        super().__init__(rules, columns, output, scores, k, on_error, prefix, keep, threads, groups, options)
         self.labels = labels if isinstance(labels, Labels) else Labels(labels)
         head = Lattice(np.zeros((1, len(self.labels))), pairwise, start, end)  # which checks them
         self.pairwise, self.start, self.end = head.pairwise, head.start, head.end

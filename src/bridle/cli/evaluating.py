@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from itertools import chain, islice, tee
+from itertools import chain, tee
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -34,6 +34,7 @@ from bridle.cli.reading import (
 from bridle.data import Example, Examples
 from bridle.data.base import Format, format_named
 from bridle.data.detection import Guess
+from bridle.data.documents import batches, document_of
 from bridle.data.examples import known
 from bridle.data.files import read_chosen
 from bridle.data.pairing import CHARACTERS, Style, carried_over, check_tokens, paired
@@ -48,6 +49,7 @@ from bridle.report.metrics import Scores
 from bridle.report.scoring import OUTSIDE, UNANSWERED
 from bridle.rules.base import Rule
 from bridle.rules.loading import read_files
+from bridle.tagging import Block, tag
 
 _ON_PAGE = 50  # wrong sequences that a page shows
 
@@ -343,11 +345,16 @@ class Pairing:
     ) -> Iterator[Pair]:
         """Predicted labels by a model, under rules."""
         decoder = tagger.decoder(rules, on_infeasible="relax")
-        relaxed, gold, left = 0, set[str | None](), iter(examples)
-        while batch := list(islice(left, _AT_ONCE)):
-            xs = [example.columns for example in batch]
-            given = tagger.given(xs, decoder, [example.given for example in batch])
-            decodings = decoder.decode_batch(tagger.lattices(xs, threads=threads), given, threads)
+        relaxed, gold = 0, set[str | None]()
+        for batch in batches(examples, _AT_ONCE):
+            groups = None if batch[0].group is None else [document_of(example) for example in batch]
+            xs, given = [example.columns for example in batch], [example.given for example in batch]
+            block = Block(len(batch), sequences=xs, given=given, groups=groups)
+            outcomes = tag(block, tagger, decoder, threads=threads)
+            row, error = outcomes.first_error(infeasible=False)
+            if error is not None:
+                raise error.at(where=batch[row].where)
+            decodings = outcomes.decodings
             relaxed += sum(decoding.relaxed for decoding in decodings)
             gold.update(*(example.labels or () for example in batch))
             yield from ((example, decoding.labels) for example, decoding in zip(batch, decodings, strict=True))

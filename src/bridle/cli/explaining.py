@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from io import StringIO
+from itertools import groupby
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -17,7 +18,7 @@ from rich.console import Console
 import bridle
 from bridle.atomic import write_text
 from bridle.cli import options as opt
-from bridle.cli.base import NO_ANSWER, WARNINGS, Command, app, exit_with, json_line, refuse_overwrite, warn
+from bridle.cli.base import NO_ANSWER, WARNINGS, Command, app, exit_with, json_line, refuse_overwrite, show, warn
 from bridle.cli.decoding import agreed_labels
 from bridle.cli.progress import ProgressBar
 from bridle.cli.reading import (
@@ -34,6 +35,7 @@ from bridle.cli.reading import (
     warn_unknown_labels,
 )
 from bridle.data import Example, open_scores
+from bridle.data.documents import document_of, documents_of
 from bridle.data.reader import Reader
 from bridle.decoding.decoder import Decoder
 from bridle.errors import BridleError, FileError, LabelError
@@ -139,10 +141,16 @@ def explain(
             on_infeasible="relax",
         )
 
+    pictures = typed & {"--svg", "--k", "--all"} | ({"--html"} if html is not None else set())
+    if reads.groups is not None and pictures:
+        got, wanted = " and ".join(sorted(pictures)), "--groups without them"
+        raise FileError("documents are explained as text or as JSON", got=got, wanted=wanted)
     if scores is not None:
         selected = from_scores(scores, selection, label_names(labels, labels_file), scheme, decoder_of)
     else:
         selected = from_model(model, data, selection, reads, decoder_of, progress)
+    if reads.groups is not None:
+        _explain_documents(selected, single=selection.single, as_json=as_json)
     output = _Output(k, "all" if whole else "changes", html, svg, as_json)
     if len(selected) == 1:
         with ProgressBar(progress, "measuring the effect of each rule") as bar:
@@ -157,6 +165,27 @@ def explain(
             selected.decoder, selected.lattices, selected.givens, gold=selected.gold, threads=threads, watch=bar
         )
     output.write_effects(selected, effects, _look(context, effects))
+
+
+def _explain_documents(selected: SelectedSequences, *, single: bool, as_json: bool) -> NoReturn:
+    """Explain documents: the chosen one, or all whose labels rules changed or that pay a price."""
+    relaxed = 0
+    for (file, name), rows in groupby(range(len(selected)), key=selected.documents.__getitem__):
+        low, *others = list(rows)
+        high = low + 1 + len(others)
+        lattices = [selected.lattices[b] for b in range(low, high)]
+        givens = None if selected.givens is None else selected.givens[low:high]
+        why = selected.decoder.explain_document(lattices, givens)
+        relaxed += why.best.relaxed
+        if as_json:
+            typer.echo(json_line({"document": name, **why.to_dict()}))
+        elif single or why.effects:
+            sequences = "1 sequence" if high == low + 1 else f"{high - low} sequences"
+            show([f"document {name} ({file}, {sequences})", *str(why).split("\n"), ""])
+    if relaxed:
+        documents = "1 document" if relaxed == 1 else f"{relaxed:,} documents"
+        warn(f"{documents} cannot obey the hard rules; Bridle broke as few rules as possible")
+    raise typer.Exit(WARNINGS if relaxed else 0)
 
 
 @dataclass(frozen=True)
@@ -249,6 +278,7 @@ class SelectedSequences:
     where: list[str]
     tokens: list[list[str]]
     gold: list[list[str]] | None
+    documents: Sequence[tuple[str, Any]] = ()  # the file and the document of each, with --groups
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -299,7 +329,9 @@ class Selection:
             what = "DATA or --text is missing" if data is None else "DATA and --text cannot be combined"
             got = "MODEL alone" if data is None else "both"
             raise FileError(what, got=got, wanted="DATA (- reads stdin), or --text TEXT")
-        if scores is not None and (idle := sorted(options & {"--format", "--columns", "--label", "--option"})):
+        if scores is not None and (
+            idle := sorted(options & {"--format", "--columns", "--label", "--option", "--groups"})
+        ):
             raise FileError(
                 "options for data files have no effect with --scores",
                 got=" and ".join(idle),
@@ -423,6 +455,7 @@ def from_model(
         [e.where for e in examples],
         [list(map(str, e.tokens)) for e in examples],
         _gold(examples, tagger.labels_, source),
+        () if documents_of(examples) is None else [document_of(e) for e in examples],
     )
 
 
@@ -441,14 +474,19 @@ def _gold(examples: list[Example], known: Labels, source: str) -> list[list[str]
 
 
 def _picked(examples: Iterable[Example], selection: Selection, step: Callable[[], None]) -> Iterator[Example]:
-    """Yield the chosen sequences."""
+    """Yield the chosen sequences; with --groups, those of the chosen document."""
+    group, chosen = None, False
     for example in examples:
         if selection.count % 1000 == 0:
             step()
-        if selection.chooses(example.id):
-            yield example
-            if selection.single:
+        if example.group is not None and example.group == group:  # the document goes on
+            chosen = group is not None and chosen
+        else:
+            if chosen and selection.single:
                 return
+            group, chosen = example.group, selection.chooses(example.id if example.group is None else example.group)
+        if chosen:
+            yield example
 
 
 def _scored(tagger: Tagger, examples: list[Example]) -> Batch:

@@ -194,6 +194,16 @@ MapOption = Annotated[
         rich_help_panel=DATA,
     ),
 ]
+GroupsOption = Annotated[
+    str | None,
+    typer.Option(
+        "--groups",
+        metavar="NAME",
+        help="Label, learn or test whole documents: the column or field that names the document of each sequence; or "
+        "docstart, newdoc, if documents begin at -DOCSTART- lines or at comments such as # newdoc.",
+        rich_help_panel=DATA,
+    ),
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,11 +215,13 @@ class DataOptions:
     label: LabelOption = None
     option: FormatOptions = None
     map: MapOption = None
+    groups: GroupsOption = None
 
     @property
     def arguments(self) -> tuple[str | None, str | None, str | None, list[str] | None]:
         """Return format, columns, label and options of the format, for `make_reader` and `make_model_reader`."""
         options = [*(self.option or ()), *(f"map={pairs}" for pairs in self.map or ())]
+        options += [] if self.groups is None else [f"groups={self.groups}"]
         return self.format, self.columns, self.label, options or None
 
 

@@ -17,6 +17,7 @@ from bridle.cli.options import HoldOut, Learnable, OnUnknown
 from bridle.cli.options import Scheme as OptionScheme
 from bridle.cli.progress import ProgressBar
 from bridle.data import Example, Examples
+from bridle.data.documents import documents_of
 from bridle.data.reader import ModelReader, Reader, options_of
 from bridle.data.tokenizer import TOKENS, tokenize
 from bridle.errors import FileError, LabelError, RuleError
@@ -288,7 +289,13 @@ def _listed(names: Iterable[str]) -> str:
 
 
 def file_groups(examples: Sequence[Example], hold_out: HoldOut) -> list[str] | None:
-    """Return the groups that are held out together: the sequences of a file; None: each sequence separately."""
+    """Return the groups that are held out together: documents, or files; None: each sequence separately."""
+    documents = documents_of(examples)
+    if documents is not None:
+        if hold_out is not HoldOut.SEQUENCES:
+            got, wanted = "--groups and --hold-out files", "one of them"
+            raise FileError("documents are held out as a whole", got=got, wanted=wanted)
+        return documents
     if hold_out is HoldOut.SEQUENCES:
         return None
     files = [example.where.rpartition(":")[0] or example.where for example in examples]

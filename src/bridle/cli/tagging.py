@@ -27,6 +27,7 @@ from bridle.cli.options import (
     EngineOption,
     FormatOption,
     FormatOptions,
+    GroupsOption,
     LabelOption,
     LenientOption,
     MapOption,
@@ -141,6 +142,7 @@ def tag(
     label: LabelOption = None,
     option: FormatOptions = None,
     map_labels: MapOption = None,
+    groups: GroupsOption = None,
     to: Annotated[
         str | None,
         typer.Option(
@@ -265,6 +267,12 @@ def tag(
     refuse_overwrite(out, model, *(rules or ()), *paths)
     tagger = load(model)
     option = with_map(option, map_labels) if map_labels else option
+    if groups is not None:
+        option = [*(option or ()), f"groups={groups}"]
+        if shards or scores or k is not None:
+            got = "--scores or --k" if scores or k is not None else "a folder of shards"
+            wanted = "--groups with one output file, without --scores and --k"
+            raise FileError("--groups labels whole documents into one file", got=got, wanted=wanted)
     reader = make_model_reader(tagger, format, columns, label, option, "missing")
     if "-" in paths:
         announce_keyboard()

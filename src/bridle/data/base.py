@@ -17,6 +17,7 @@ from types import NoneType, UnionType
 from typing import Any, ClassVar, Literal, Union, get_args, get_origin, get_type_hints
 
 from bridle.data.blocks import ROWS, Pace, block_examples, example_blocks, labelled_examples
+from bridle.data.documents import DocumentNames
 from bridle.data.examples import Example
 from bridle.data.output import Lines
 from bridle.data.source import BLOCK, Source
@@ -42,6 +43,10 @@ class Format:
         New names of labels that are read, such as ``{"PERS": "PER"}``. A segment type stands for all of its labels.
     encoding : str, default "utf-8"
         Encoding of the input; the output is always UTF-8.
+    groups : str, optional
+        Where to find the document of each sequence: the name of a column, which has the same value for all its tokens,
+        or of a field of its record; ``"docstart"`` if documents begin at -DOCSTART- lines, which are then read as
+        sequences; ``"newdoc"`` if they begin at comments such as ``# newdoc``.
     """
 
     name: ClassVar[str] = ""
@@ -57,6 +62,7 @@ class Format:
     missing: str | None = "?"
     map: Mapping[str, str] | None = None
     encoding: str = "utf-8"
+    groups: str | None = None
 
     def __init_subclass__(cls) -> None:
         if cls.name in FORMATS and FORMATS[cls.name].__module__ != cls.__module__:
@@ -113,6 +119,10 @@ class Format:
     def blocks(self, source: Source, start: int, pace: Pace) -> Iterator[Block]:
         """Yield blocks of sequences of a source, from a place on where an earlier block ended."""
         return example_blocks(self.read(source), source, self, start, pace)
+
+    def grouped(self, examples: Iterator[Example]) -> Iterator[Example]:
+        """Yield sequences with their documents, if the option `groups` asks for them."""
+        return examples if self.groups is None else DocumentNames(self.groups).of_examples(examples)
 
     def labelled(self, block: Block, outcomes: Outcomes, n: int, first: int = 0) -> Iterator[Example]:
         """Yield the sequences first .. n-1 of a block with their labels, as this format writes them."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from bridle.data import limits
+from bridle.data.documents import DocumentNames
 from bridle.data.examples import Example, LabelOptions, as_known, known
 from bridle.data.source import BLOCK, Source
 from bridle.errors import BridleError, FileError
@@ -83,6 +84,8 @@ class Builder:
         self._names: dict[str, None] = {}
         self._places: list[Callable[[int], str]] = []
         self.count = 0  # rows so far
+        groups = getattr(options, "groups", None)
+        self._documents = None if groups is None else DocumentNames(groups)
 
     def add(self, example: Example) -> None:
         """Add a sequence."""
@@ -96,7 +99,7 @@ class Builder:
         self.count += 1
 
     def extend(self, count: int, pieces: dict[str, Any], place: Callable[[int], str]) -> None:
-        """Add rows as columns; ":id", ":gold", ":given" and ":comments" are what comes with them."""
+        """Add rows as columns; ":id", ":group", ":gold", ":given" and ":comments" are what comes with them."""
         if self._examples:
             self._flush()
         self._names.update(dict.fromkeys(name for name in pieces if not name.startswith(":")))
@@ -124,6 +127,7 @@ class Builder:
             errors=self._errors,
             ids=parts.get(":id"),
             given=parts.get(":given"),
+            groups=parts.get(":group"),
             gold=parts.get(":gold"),
             comments=parts.get(":comments"),
             examples=examples,
@@ -132,6 +136,8 @@ class Builder:
             share=share,
             left_out=dict(self.source.left_out),
         )
+        if self._documents is not None and block.count:
+            block = replace(block, groups=self._documents.of_block(block))
         self.source.left_out.clear()
         self._pieces, self._places, self._errors, self.count = [], [], {}, 0
         return block
@@ -139,7 +145,7 @@ class Builder:
     def _joined(self) -> dict[str, Any]:
         """The columns of all pieces, end to end."""
         counts, joined = [count for count, _ in self._pieces], dict[str, Any]()
-        for name in (*self._names, ":id", ":given", ":gold", ":comments"):
+        for name in (*self._names, ":id", ":group", ":given", ":gold", ":comments"):
             parts = [piece.get(name) for _, piece in self._pieces]
             if all(part is None for part in parts):
                 continue
@@ -147,7 +153,7 @@ class Builder:
                 pairs = zip(parts, counts, strict=True)
                 joined[name] = [values for part, count in pairs for values in (part or [{}] * count)]
             else:
-                joined[name] = (Ids if name == ":id" else Column).joined(parts, counts)
+                joined[name] = (Ids if name in (":id", ":group") else Column).joined(parts, counts)
         return joined
 
     def _flush(self) -> None:
@@ -168,6 +174,8 @@ class Builder:
             pieces[":gold"] = Column.of([example.labels for example in examples])
         if any(example.id is not None for example in examples):
             pieces[":id"] = Ids.of(example.id for example in examples)
+        if any(example.group is not None for example in examples):
+            pieces[":group"] = Ids.of(example.group for example in examples)
         if any(example.given for example in examples):
             pieces[":given"] = [example.given for example in examples]
         if any(example.comments for example in examples):
@@ -452,7 +460,8 @@ def examples_of(block: Block, first: int = 0, last: int | None = None) -> Iterat
     last = block.count if last is None else last
     if block.examples is not None:
         for row, example in enumerate(block.examples[first:last], first):
-            yield example if block.ids is None else replace(example, id=block.ids[row])
+            group = example.group if block.groups is None else block.groups[row]
+            yield replace(example, id=example.id if block.ids is None else block.ids[row], group=group)
         return
     columns = {name: column.part(first, last).lists() for name, column in block.columns.items()}
     gold = None if block.gold is None else block.gold.part(first, last).lists()
@@ -469,6 +478,7 @@ def examples_of(block: Block, first: int = 0, last: int | None = None) -> Iterat
             () if comments is None else tuple(map(str, comments[k] or ())),
             block.where(row) or "",
             None if block.ids is None else block.ids[row],
+            group=None if block.groups is None else block.groups[row],
         )
 
 

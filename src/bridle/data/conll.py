@@ -92,6 +92,10 @@ class Conll(Format):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.groups == "docstart":
+            object.__setattr__(self, "docstart", "keep")
+        if self.groups == "newdoc" and self.comment == "auto":  # which says nothing about `# newdoc` alone
+            object.__setattr__(self, "comment", "# ")
         used = list(filter("_".__ne__, self.columns or ()))
         if len(set(used)) < len(used):
             raise FileError("column names repeat", got=", ".join(used), wanted="each name once")

@@ -37,6 +37,8 @@ class Example:
         Where each token begins in `text`; required with `text`.
     probabilities : sequence of float, optional
         The probability of each segment of the labels, in order, if a model computed them.
+    group : str or int, optional
+        The document that it belongs to, if the option `groups` of the format says where to find it.
 
     Raises
     ------
@@ -66,6 +68,7 @@ class Example:
     text: str | None = None
     starts: Sequence[int] | None = None  # (n)
     probabilities: Sequence[float] | None = None
+    group: Any = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         if not isinstance(self.columns, Mapping) or not self.columns:

@@ -65,7 +65,7 @@ def read(path: Place, format: str | None = None, **options: Any) -> Examples:
     try:
         name = format or ("arrow" if saved else format_guessed(source.name, source))
         chosen = format_named(name, options)
-        return Examples(chosen.read(source), source, chosen.name, chosen.missing, chosen.map)
+        return Examples(chosen.grouped(chosen.read(source)), source, chosen.name, chosen.missing, chosen.map)
     except BaseException:
         source.close()
         raise
@@ -108,7 +108,7 @@ def read_chosen(
     usual: the format to prefer if a file could have several.
     """
     source, chosen = opened_chosen(path, choose, usual)
-    return Examples(chosen.read(source), source, chosen.name, chosen.missing, chosen.map)
+    return Examples(chosen.grouped(chosen.read(source)), source, chosen.name, chosen.missing, chosen.map)
 
 
 def load(path: Place, format: str | None = None, **options: Any) -> tuple[list[dict[str, list[str]]], list[list[Any]]]:

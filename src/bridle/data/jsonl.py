@@ -123,7 +123,8 @@ class Keyed(Format):
                 raise FileError("the column does not exist", got=", ".join(map(repr, columns)), wanted=repr(name))
         if labels is not None and len(labels) != len(words):
             raise FileError("labels and tokens differ in length", got=len(labels), wanted=len(words))
-        return Example(columns, labels, given or {}, (), where or "", record.get("id"))
+        group = None if self.groups in columns else record.get(self.groups or "")
+        return Example(columns, labels, given or {}, (), where or "", record.get("id"), group=group)
 
     def record(self, example: Example) -> dict[str, Any]:
         """The record of a sequence; `example` reads it."""
@@ -199,7 +200,7 @@ class JsonLines(Keyed):
 
 
 _MORE, _FULL, _ODD = range(3)  # why a kernel stopped
-_TOKENS, _LABELS, _ID, _GIVEN, _COLUMN, _WANTED, _SKIP = range(7)  # what a key is for
+_TOKENS, _LABELS, _ID, _GIVEN, _COLUMN, _WANTED, _SKIP, _GROUP = range(8)  # what a key is for; _GROUP: as _ID
 _SHOWN = 60  # characters of a line, in messages
 _MOST = 64  # keys that the kernel knows
 _RAW, _STRING, _STRINGS = range(3)  # how the kernel writes a field
@@ -247,11 +248,13 @@ class _File(TextReader):
         for key in [*(form.columns or ()), *record]:
             near = near_key(key, known) if form.columns is None else None
             role = self._role(key)
+            if key == form.groups and not isinstance(record.get(key), list):
+                role = _GROUP
             if key == "word" and role in (_COLUMN, _WANTED):  # it replaces the tokens; the kernel would keep both
                 continue
             if key not in self.roles and len(self.roles) < _MOST:
                 self.roles[key] = role
-                self.kernel.add_key(key, self.roles[key], near or "")
+                self.kernel.add_key(key, _ID if role == _GROUP else role, near or "")
         return len(self.roles) > before
 
     def _role(self, key: str) -> int:
@@ -275,8 +278,8 @@ class _File(TextReader):
             if role == _SKIP or (role != _TOKENS and not known.any()):
                 continue
             texts = Texts(*strings)
-            if role == _ID:
-                pieces[":id"] = Ids(_one_each(rows, texts, known), known)
+            if role in (_ID, _GROUP):
+                pieces[":id" if role == _ID else ":group"] = Ids(_one_each(rows, texts, known), known)
             elif role == _GIVEN:
                 pieces[":given"] = JsonObjects(_one_each(rows, texts, known))
             elif role == _LABELS:

@@ -17,6 +17,7 @@ import numpy as np
 
 from bridle.atomic import replacing
 from bridle.data.blocks import ABSENT, ROWS, Pace, known_labels, output_name
+from bridle.data.documents import DocumentNames
 from bridle.data.examples import Example
 from bridle.data.huggingface import TAGS, Folder, class_names, described, named
 from bridle.data.jsonl import BROKEN_RULES, Keyed
@@ -186,7 +187,9 @@ class Parquet(Keyed):
         needed, kept = {self.tokens, self.labels(schema.names), *(self.columns or ())}, list[str]()
         for field in schema:
             name, kind = field.name, field.type
-            if name in ("id", "given") and name not in needed:
+            if name == self.groups and is_plain(kind) and not is_strings(kind):
+                kept.append(name)
+            elif name in ("id", "given") and name not in needed:
                 if is_plain(kind):
                     kept.append(name)
                 elif name == "given":
@@ -268,7 +271,7 @@ class Parquet(Keyed):
         if source.total == 0:
             return
         with self.guarded(source):
-            at = 0
+            at, documents = 0, None if self.groups is None else DocumentNames(self.groups)
             for first, batch, share in self.batches(source, start):
                 batch.validate(full=True)
                 names, label = self.class_names(batch.schema), self.labels(batch.schema.names)
@@ -277,6 +280,8 @@ class Parquet(Keyed):
                     part = next(slices(batch.slice(low), pace.sequences))
                     low += len(part)
                     block = self._block(source, part, names, label, first + low - len(part))
+                    if documents is not None:
+                        block = replace(block, groups=documents.of_block(block))
                     yield replace(block, end=first + low, share=share)
                 source.done = int((source.total or 0) * share)
             if at < start:
@@ -289,7 +294,7 @@ class Parquet(Keyed):
         """A block of rows; first: the number of the first one in the file."""
         columns: dict[str, Column] = {}
         errors: Errors = {}
-        ids = given = gold = None
+        ids = given = gold = groups = None
         wanted = self.columns
         tokens = "word" if "word" in batch.schema.names and label != "word" else self.tokens  # it replaces the tokens
         for name, array in sorted(zip(batch.schema.names, batch.columns, strict=True), key=lambda x: x[0] != tokens):
@@ -301,6 +306,8 @@ class Parquet(Keyed):
                 continue
             elif name == label:
                 gold = known_labels(texts_of(array, name, {}, is_valid=True), self)
+            elif name == self.groups and not is_strings(array.type):
+                groups = ids_of(array, name, is_valid=True)
             elif name == "id":
                 ids = ids_of(array, name, is_valid=True)
             elif name == "given":
@@ -320,6 +327,7 @@ class Parquet(Keyed):
             errors=errors,
             ids=ids,
             given=given,
+            groups=groups,
             gold=gold,
             place=lambda row: f"{place}{first + row}",
         )

@@ -47,7 +47,8 @@ class Reader:
 
     def notes(self) -> dict[str, Any]:
         """Return the facts that a model records about its reader."""
-        return {"format": self.format, "options": dict(self.options)}
+        options = {name: value for name, value in self.options.items() if name != "groups"}  # other data may have none
+        return {"format": self.format, "options": options}
 
     @classmethod
     def noted(cls, notes: Mapping[str, Any], labels: Literal["there", "missing"] = "there") -> Reader:

@@ -19,11 +19,22 @@ import numpy as np
 import numpy.typing as npt
 
 from bridle import _native
-from bridle.decoding.problem import INFEASIBLE, LIMIT, NOTHING_FOUND, OPTIMAL, Problem, check_given, check_lattices
-from bridle.decoding.result import Answer, Decoding, Status, Unanswered, status_of
+from bridle.decoding.problem import (
+    FAILED,
+    INFEASIBLE,
+    LIMIT,
+    NOTHING_FOUND,
+    OPTIMAL,
+    Answers,
+    Problem,
+    check_given,
+    check_lattices,
+    offsets_of,
+)
+from bridle.decoding.result import Answer, Decoding, Decodings, Status, Unanswered, code_of, status_of
 from bridle.decoding.threads import over_parts, thread_count
 from bridle.engines import Search
-from bridle.errors import GivenError, Infeasible, LimitReached, RuleError
+from bridle.errors import BridleError, GivenError, Infeasible, LimitReached, RuleError
 from bridle.labels import Labels
 from bridle.lattice import Batch, Lattice
 from bridle.rules.base import Rule, Soft
@@ -377,8 +388,59 @@ def cuts_of(groups: Sequence[Any]) -> list[int]:
     return [*cuts, len(groups)] if len(groups) else cuts
 
 
+def packed_documents(
+    decoder: Decoder,
+    documents: Sequence[DocumentDecoding | BridleError],
+    cuts: Sequence[int],
+    lattices: Sentences,
+    givens: Sequence[Given] | None,
+    errors: dict[int, BridleError],
+) -> Decodings:
+    """Return the decodings of documents, sentence by sentence.
+
+    Status, score and bound of a sentence are those of its document. Violations of a rule about the document are those
+    of its first sentence. cuts (D + 1): the first sentence of each; errors: of sentences, to which those of documents
+    are added.
+    """
+    offsets, rules = offsets_of(lattices), decoder.rules
+    answers = Answers.blank(offsets, len(rules), len(decoder.resolved_engine.counters))
+    answers.stats = [{}] * len(lattices)
+    unanswered, relaxed = dict[int, Any](), dict[int, dict[str, Any]]()
+    for document, (low, high) in zip(documents, pairwise(cuts), strict=True):
+        rows = range(low, high)
+        if isinstance(document, BridleError):
+            errors.update({b: document for b in rows if b not in errors})
+            continue
+        answers.score[low:high], answers.bound[low:high] = document.score, document.bound
+        answers.status[low:high] = code_of(document.status)
+        answers.stats[low:high] = [document.stats] * len(rows)
+        if document.unanswered is not None:
+            unanswered.update(dict.fromkeys((b for b in rows if b not in errors), document.unanswered))
+            continue
+        for b, ids in zip(rows, document.ids, strict=True):
+            answers.ids[offsets[b] : offsets[b + 1]] = ids
+        for rule, count in document.violated:
+            k = rules.index(rule)
+            if hard_part(rule).of_document:
+                answers.violations[low, k] = count
+                continue
+            for b, ids in zip(rows, document.ids, strict=True):
+                answers.violations[b, k] = rule.violations(ids, decoder.labels, None if givens is None else givens[b])
+        if document.relaxed:
+            relaxed.update({b: {**document.stats, "optimal": document.optimal} for b in rows})
+    answers.status[list(errors)] = FAILED
+    return Decodings(decoder, answers, offsets, unanswered, relaxed, errors)
+
+
 class DecodesDocuments:
     """Methods of `Decoder` for documents."""
+
+    rules: tuple[Rule, ...]
+
+    @property
+    def about_documents(self) -> bool:
+        """True if a rule is about all sentences of a document together."""
+        return any(hard_part(rule).of_document for rule in self.rules)
 
     def decode_document(
         self, lattices: Batch | Sequence[Lattice], given: Sequence[Given] | None = None

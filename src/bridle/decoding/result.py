@@ -455,6 +455,11 @@ def status_of(code: int) -> Status:
     return _NAMES[code]
 
 
+def code_of(status: Status) -> int:
+    """Return the code of a status."""
+    return next(code for code, name in _NAMES.items() if name == status)
+
+
 # ---- reasons --------------------------------------------------------------------------------------------------------
 
 

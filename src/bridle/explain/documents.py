@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -97,6 +97,24 @@ class DocumentExplanation:
     effects: list[DocumentEffect]
     mentions: list[Mention]
     complete: bool = True
+
+    def to_dict(self) -> dict[str, Any]:
+        """Convert to what JSON can hold.
+
+        Returns
+        -------
+        dict
+            score, plain_score, labels, effects, mentions and complete.
+        """
+        return {
+            "score": self.best.score,
+            "plain_score": self.plain.score,
+            "status": self.best.status,
+            "labels": self.best.labels,
+            "effects": [{**vars(effect), "rule": str(effect.rule)} for effect in self.effects],
+            "mentions": [asdict(mention) for mention in self.mentions],
+            "complete": self.complete,
+        }
 
     def __str__(self) -> str:
         count = _changed(self.plain, self.best)

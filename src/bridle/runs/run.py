@@ -25,6 +25,7 @@ from typing import Generic, Literal, TypeVar
 from bridle._native import Stop
 from bridle.data.base import Format, lacks_column
 from bridle.data.blocks import ROWS, SIZE, Pace
+from bridle.data.documents import whole_documents
 from bridle.data.huggingface import is_saved
 from bridle.data.source import Source
 from bridle.decoding.decoder import Decoder
@@ -364,7 +365,7 @@ class Run:
         for file in range(first, len(self.inputs)):
             source, format = (self._first if file == 0 else None) or self.opener(self.inputs[file])
             try:
-                for block in format.blocks(source, start if file == first else 0, self.pace):
+                for block in whole_documents(format.blocks(source, start if file == first else 0, self.pace)):
                     self.left_out.update({(source.name, what): n for what, n in block.left_out.items()})
                     if block.count:
                         yield file, self._fitted(file, block, format)

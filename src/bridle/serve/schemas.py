@@ -58,12 +58,16 @@ class Failure(Struct):
 
 
 class TagRequest(RulesRequest, kw_only=True):
-    """Sequences to label: exactly one of `text`, `texts`, `tokens` and `columns`."""
+    """Sequences to label: exactly one of `text`, `texts`, `tokens` and `columns`.
+
+    With `groups`, the document of each sequence, those of a document are labelled together; they are in a row.
+    """
 
     text: str | None = None
     texts: list[str] | None = None
     tokens: list[Names] | None = None
     columns: list[dict[str, Names]] | None = None
+    groups: list[str | int] | None = None
     k: Count = 1
     probabilities: bool = False
     spans: bool = False

@@ -17,6 +17,7 @@ import msgspec
 import numpy as np
 
 from bridle.deadline import check_stopped
+from bridle.decoding.documents import cuts_of
 from bridle.decoding.result import Decoding
 from bridle.decoding.threads import thread_count
 from bridle.errors import BridleError, LatticeError
@@ -95,10 +96,25 @@ class TagWork:
         service.limits.check_k(request.k)
         self.rules = service.book.read(request.rules, request.rule_set)
         self.input = read_sequences(service, request)
+        self._check_groups(len(self.input.tokens))
         total = service.limits.check_sequences(self.input.tokens)
         service.limits.check_k(request.k, total)
         self.metrics.count_sequences(len(self.input.tokens), total)
-        return id(self.rules), request.on_infeasible, request.columns is None, request.k, _figures(request)
+        together = request.groups is not None
+        return id(self.rules), request.on_infeasible, request.columns is None, request.k, _figures(request), together
+
+    def _check_groups(self, count: int) -> None:
+        """Raise `HttpError` unless there is a document for each sequence, or none at all."""
+        request = self.request
+        if request.groups is None:
+            return
+        if len(request.groups) != count:
+            got, wanted = f"{len(request.groups)} documents", f"{count}, one per sequence"
+            raise HttpError(422, "input", "`groups` does not fit the sequences", got=got, wanted=wanted)
+        if request.k > 1 or request.probabilities:
+            got, wanted = "`k` or `probabilities` with `groups`", "labels, scores and bounds"
+            raise HttpError(422, "input", "documents have no k best labellings here", got=got, wanted=wanted)
+        cuts_of(request.groups)  # raises if a document comes back
 
 
 def run_tagging(jobs: Sequence[Job]) -> None:
@@ -120,8 +136,11 @@ def _tag_block(group: Sequence[Job]) -> None:
     assert rules is not None
     decoder = service.decoder(rules, request.on_infeasible)
     sequences = [sequence for job in group for sequence in job.work.input.sequences]
+    groups = None
+    if request.groups is not None:
+        groups = [(k, name) for k, job in enumerate(group) for name in job.work.request.groups]
     outcomes = tag(
-        Block(len(sequences), sequences=sequences),
+        Block(len(sequences), sequences=sequences, groups=groups),
         service.tagger,
         decoder,
         want=want_of(figures := _figures(request)),

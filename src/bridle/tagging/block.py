@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, chain, pairwise
@@ -206,6 +207,9 @@ class Block:
         Ids, None where a sequence has none.
     given : sequence of mappings, optional
         Values that rules refer to by name.
+    groups : sequence, optional
+        The document of each sequence, if documents are to be labelled as a whole. A block holds whole documents, and
+        their sequences are in a row.
     gold, comments : Column, optional
         Labels that the source has; comment lines above the sequences.
     chars : pair of arrays, optional
@@ -226,6 +230,7 @@ class Block:
     errors: Mapping[int, BridleError] = field(default_factory=dict)
     ids: Sequence[Any] | None = None
     given: Sequence[Mapping[str, Any]] | None = None
+    groups: Sequence[Any] | None = None
     gold: Column | None = None
     comments: Column | None = None
     chars: tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]] | None = None
@@ -260,6 +265,70 @@ class Block:
     def renamed(self, names: Mapping[str, str]) -> Block:
         """Rename columns: names by the names that they have."""
         return replace(self, columns={names.get(name, name): column for name, column in self.columns.items()})
+
+    def part(self, low: int, high: int) -> Block:
+        """Take rows low .. high-1 of a block of texts. What was skipped belongs to the part with the first row."""
+        place, begin = self.place, 0 if not self.columns else int(self.tokens.offsets[low])
+        end = 0 if not self.columns else int(self.tokens.offsets[high])
+        listed = {name: getattr(self, name) for name in ("ids", "given", "groups", "examples")}
+        rows: dict[str, Any] = {name: None if values is None else values[low:high] for name, values in listed.items()}
+        return replace(
+            self,
+            count=high - low,
+            columns={name: column.part(low, high) for name, column in self.columns.items()},
+            errors={row - low: error for row, error in self.errors.items() if low <= row < high},
+            gold=None if self.gold is None else self.gold.part(low, high),
+            comments=None if self.comments is None else self.comments.part(low, high),
+            chars=None if self.chars is None else (self.chars[0][begin:end], self.chars[1][begin:end]),
+            place=None if place is None else lambda row: place(low + row),
+            left_out={} if low else self.left_out,
+            **rows,
+        )
+
+    @classmethod
+    def joined(cls, blocks: Sequence[Block]) -> Block:
+        """Join blocks of texts end to end."""
+        if len(blocks) == 1:
+            return blocks[0]
+        counts = [len(block) for block in blocks]
+        starts = [0, *accumulate(counts)]
+
+        def column(get: Callable[[Block], Column | None]) -> Column | None:
+            columns = [get(block) for block in blocks]
+            return None if all(part is None for part in columns) else Column.joined(columns, counts)
+
+        def rows(name: str, blank: Any) -> list[Any] | None:
+            parts = [getattr(block, name) for block in blocks]
+            if all(part is None for part in parts):
+                return None
+            return [x for part, n in zip(parts, counts, strict=True) for x in ([blank] * n if part is None else part)]
+
+        def place(row: int) -> str:
+            part = max(k for k, start in enumerate(starts[:-1]) if start <= row)
+            return blocks[part].where(row - starts[part]) or ""
+
+        names = dict.fromkeys(name for block in blocks for name in block.columns)
+        examples = [block.examples for block in blocks]
+        ids, left_out = rows("ids", None), Counter[str]()
+        for block in blocks:
+            left_out.update(block.left_out)
+        return replace(
+            blocks[-1],
+            count=starts[-1],
+            columns={name: column(lambda block, name=name: block.columns.get(name)) for name in names},  # type: ignore[misc]
+            errors={start + row: e for start, b in zip(starts, blocks, strict=False) for row, e in b.errors.items()},
+            ids=None if ids is None else Ids.of(ids),
+            given=rows("given", {}),
+            groups=rows("groups", None),
+            gold=column(lambda block: block.gold),
+            comments=column(lambda block: block.comments),
+            chars=None
+            if any(block.chars is None for block in blocks)
+            else tuple(np.concatenate([block.chars[k] for block in blocks if block.chars]) for k in (0, 1)),  # type: ignore[arg-type]
+            examples=None if None in examples else [example for part in examples for example in part or ()],
+            place=place,
+            left_out=dict(left_out),
+        )
 
     def packed(self, names: Sequence[str], errors: dict[int, BridleError]) -> Packed:
         """Pack the columns with these names. Sequences that lack one, or whose columns differ in length, get errors."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, NamedTuple, Protocol, TypeVar, get_args
 
 import numpy as np
@@ -12,7 +13,9 @@ import numpy.typing as npt
 
 from bridle import _native
 from bridle.arrays import is_integer, ranges
+from bridle.deadline import stopping
 from bridle.decoding.decoder import Decoder, Given, Scored, decodings_of
+from bridle.decoding.documents import DocumentDecoding, cuts_of, decode_all, packed_documents
 from bridle.decoding.marginals import probabilities
 from bridle.decoding.problem import LIMIT, NOTHING_FOUND, Answers, Problem, bad_option, offsets_of, other_labels
 from bridle.decoding.result import Decoding, Decodings, first_error, nothing_found
@@ -205,13 +208,41 @@ def tag(
         raise bad_option("want", want, f"a list of {', '.join(map(repr, sorted(_WANT)))}")
     if want and not is_integer(k, 1):
         raise bad_option("k", k, "an integer >= 1")
-    extras = _Extras(decoder, frozenset(want), k, of) if want else None
     scores = _scores_of(block, model, decoder)
+    if block.groups is not None:
+        if want:
+            raise bad_option("want", sorted(want), "nothing but labels, scores and bounds for documents")
+        decodings = _of_documents(block.groups, scores, decoder, stop)
+        return Outcomes(decodings, decoder.labels, dict(decodings.errors), chars=block.chars)
+    extras = _Extras(decoder, frozenset(want), k, of) if want else None
     decodings, parts = decoder.decode_parts(scores, block.count, threads, stop=stop, more=extras)
     outcomes = Outcomes(decodings, decoder.labels, dict(decodings.errors), chars=block.chars, wanted=frozenset(want))
     if extras is not None:
         extras.add_to(outcomes, parts)
     return outcomes
+
+
+def _of_documents(
+    groups: Sequence[Any],
+    scores: Callable[[int, int, _native.Stop], Scored],
+    decoder: Decoder,
+    stop: _native.Stop | None,
+) -> Decodings:
+    """Decode sequences of documents together; an error of a document is one of all its sequences."""
+    cuts, documents = cuts_of(groups), list[DocumentDecoding | BridleError]()
+    stop = stop or _native.Stop()
+    lattices, given, _, errors = scores(0, len(groups), stop)
+    if given is not None and errors:  # sequences that could not be read are empty
+        empty: Given = {name: [] for name in decoder.required_columns}
+        given = [empty if b in errors else values for b, values in enumerate(given)]
+    with stopping(stop):
+        for low, high in pairwise(cuts):
+            part = lattices.part(low, high) if isinstance(lattices, Batch) else lattices[low:high]
+            try:
+                documents += decode_all(decoder, part, [0, high - low], None if given is None else given[low:high])
+            except BridleError as error:
+                documents.append(error)
+    return packed_documents(decoder, documents, cuts, lattices, given, errors)
 
 
 class ModelColumns(NamedTuple):
@@ -254,7 +285,8 @@ def _scores_of(block: Block, model: Scorer | None, decoder: Decoder) -> Callable
     errors, given = dict(block.errors), block.given if decoder.rules and decoder.required_inputs else None
     columns = decoder.required_columns if decoder.rules else frozenset()
     has_tokens = given is not None and any("tokens" in values for values in given)
-    if columns - {"tokens"} or (columns and (decoder.compares_tokens or has_tokens)):
+    together = decoder.compares_tokens or has_tokens or block.groups is not None
+    if columns - {"tokens"} or (columns and together):
         features = None if model is None else model.features_
         given, columns = with_columns(block, features, given, columns, errors), frozenset()
     if model is None:

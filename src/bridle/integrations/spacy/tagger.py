@@ -6,6 +6,7 @@ The scores come from a model of Bridle (`ModelSource`) or from a statistical com
 # No `from __future__ import annotations`: spaCy reads the types of settings off the class.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -68,7 +69,8 @@ class BridleTagger(Component):
         For models that were trained on features instead of columns: takes a list of tokens, returns the features of
         each. In a config: ``{"@misc": "my_features.v1"}``.
     sequences : {"doc", "sents"}, default "doc"
-        What is labelled as one sequence: rules such as "at most 1 segment of TITLE" apply to that.
+        What is labelled as one sequence: rules such as "at most 1 segment of TITLE" apply to that. With sentences,
+        rules that begin with ``in the document:`` apply to the `Doc`, whose sentences are then decoded together.
     on_infeasible : {"raise", "relax", "skip"}, default "raise"
         If no labelling obeys the hard rules: raise (in ``nlp.pipe``, the error handler of the pipeline gets the
         document), take the labelling that violates the fewest, or leave the tokens as they are.
@@ -226,6 +228,8 @@ class BridleTagger(Component):
         answers: list[list[Answer]] = [[] for _ in docs]
         if sequences:
             block = source.block(sequences, "tokens" in decoder.required_inputs)
+            if self.sequences == "sents" and decoder.about_documents:
+                block = replace(block, groups=[sequence.number for sequence in sequences])
             outcomes = tag(block, source.model, decoder, want=self._want, threads=self._threads)
             errors = dict(outcomes.errors)
             if decoder.on_infeasible == "raise":
