@@ -365,7 +365,8 @@ class Run:
         for file in range(first, len(self.inputs)):
             source, format = (self._first if file == 0 else None) or self.opener(self.inputs[file])
             try:
-                for block in whole_documents(format.blocks(source, start if file == first else 0, self.pace)):
+                blocks = format.blocks(source, start if file == first else 0, self.pace)
+                for block in blocks if format.groups is None else whole_documents(blocks):
                     self.left_out.update({(source.name, what): n for what, n in block.left_out.items()})
                     if block.count:
                         yield file, self._fitted(file, block, format)

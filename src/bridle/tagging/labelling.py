@@ -285,8 +285,8 @@ def _scores_of(block: Block, model: Scorer | None, decoder: Decoder) -> Callable
     errors, given = dict(block.errors), block.given if decoder.rules and decoder.required_inputs else None
     columns = decoder.required_columns if decoder.rules else frozenset()
     has_tokens = given is not None and any("tokens" in values for values in given)
-    together = decoder.compares_tokens or has_tokens or block.groups is not None
-    if columns - {"tokens"} or (columns and together):
+    has_tokens = has_tokens or block.groups is not None  # as rules about documents want them
+    if columns - {"tokens"} or (columns and (has_tokens or decoder.compares_tokens)):
         features = None if model is None else model.features_
         given, columns = with_columns(block, features, given, columns, errors), frozenset()
     if model is None:
