@@ -155,6 +155,7 @@ def test_marks_and_a_baseline(page: Any) -> None:
     expect(rows.nth(9)).to_contain_text("only repeats others")
     expect(rows.nth(10)).to_contain_text("never fires")
     expect(rows.nth(11)).to_contain_text("hurts")
+    expect(item(page, "forbid DATE")).to_contain_text("hurts")  # although it contradicts another one
     expect(page.locator("#scores .tile").first.locator(".bad").last).to_contain_text("−")
     expect(page.locator("#baseline .added")).to_have_count(3)
     page.locator("#baseline").get_by_role("button", name=re.compile(r"^\d+ worse")).click()

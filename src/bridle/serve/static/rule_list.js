@@ -156,7 +156,7 @@ function createItem({ key, sentence }, store, editRule, tuneLine) {
       else if (!points) fill(curve);
       element.className = `${now.off ? "off" : ""} ${now.penalty === null ? "" : "soft"}`.trim();
       fill(name, lineLink(store, now.line, piecesOf(sentence, language).map(({ kind, text }) => h("span", { class: `p-${kind}` }, text))));
-      fill(about, now.off ? "off" : wrong ? "\u00a0" : row ? describeRow(row, store) : null);
+      fill(about, now.off ? "off" : row ? describeRow(row, store) : wrong ? "\u00a0" : null);
     },
   };
 }
