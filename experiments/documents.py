@@ -116,7 +116,7 @@ class Documents(Recipe):
             "data": f"{len(every)} documents, {sum(map(len, every)):,} sentences; 70 % for training",
             "splits": f"{len(splits)} at random by document, seeds {run.seed} to {run.seed + len(splits) - 1}",
             "model": 'CRF(features="ner"), c1 and c2 by cross-validation over documents',
-            "rules": "fit_rules(model, X, y, groups=documents), as `bridle learn --group-by` does; nothing else is set",
+            "rules": "fit_rules(model, X, y, groups=documents), as `bridle learn --groups` does; nothing else is set",
             "bootstrap": f"{DRAWS:,} samples of test documents",
             "processor": f"{here.processor}, tier {here.tier}",
         }
