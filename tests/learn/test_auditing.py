@@ -188,3 +188,19 @@ def test_hints_name_the_order_that_was_meant() -> None:
         ("first A before first B  [penalty 2.0]", 0.0, 0.75)
     ]
     assert result[0].to_dict()["rule"] == "A before B  [penalty 2.0]"
+
+
+def test_documents_are_audited_as_documents() -> None:
+    lattices = [bridle.Lattice([scores]) for scores in ([0, 3, 0], [0, 1, 1.4], [0, 0, 2])]
+    given, gold = [{"tokens": ["Paris"]}] * 3, [["A"], ["A"], ["B"]]
+    rule = r.in_document(r.same_label_for_equal())
+    result = audit([rule], gold, LABELS, given=given, lattices=lattices, groups=["x", "x", "y"])
+    (row,) = result.audited
+    assert (row.gold, row.plain) == (1.0, 0.5)  # of two documents
+    assert result.none is not None and result.all is not None
+    assert (result.none.accuracy, result.all.accuracy) == (pytest.approx(2 / 3), 1.0)
+    clash = [r.in_document(r.present("A")), r.forbid("A")]
+    both = audit(clash, gold, LABELS, given=given, lattices=lattices, groups=["x", "x", "y"])
+    assert both.all is not None and both.all.relaxed == 2
+    apart = audit([rule], gold, LABELS, given=given, lattices=lattices)
+    assert apart.audited[0].plain == 1.0  # every sequence is a document of one

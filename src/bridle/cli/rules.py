@@ -41,6 +41,7 @@ from bridle.cli.reading import (
     rule_inputs,
 )
 from bridle.data import Example
+from bridle.data.documents import documents_of
 from bridle.errors import FileError, LabelError, RuleError
 from bridle.learn import Audit, audit, audit_model
 from bridle.learn.auditing import hints
@@ -268,16 +269,16 @@ def rules_test(
     if not obeyed:
         got = "an empty file or comments"
         raise RuleError("there are no rules", got=got, wanted="one rule per line", where=", ".join(map(str, files)))
-    given = list(map(rule_inputs, examples))
+    given, groups = list(map(rule_inputs, examples)), documents_of(examples)
     if tagger is None:
-        result = audit(obeyed, gold, known, given=given, threads=threads)
+        result = audit(obeyed, gold, known, given=given, groups=groups, threads=threads)
     else:
         result = _of_model(
             obeyed,
             tagger,
             examples,
             gold,
-            {"leave_out": "each" if leave_out else "none", "threads": threads, **decoding},
+            {"leave_out": "each" if leave_out else "none", "groups": groups, "threads": threads, **decoding},
         )
     if plot is not None:
         result.plot(plot)

@@ -7,19 +7,20 @@ A rule changes a sequence only if the plain labelling breaks a rule, so only suc
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from bridle.arrays import Ints, ranges
+from bridle.decoding.documents import cuts_of
 from bridle.decoding.problem import offsets_of
 from bridle.errors import LabelError, LatticeError
 from bridle.frames import LabelLists, Sequences, Table
 from bridle.labels import Labels
 from bridle.lattice import Lattices
 from bridle.learn.evidence import Given, violations
-from bridle.learn.trials import Trial, Trials, plain_ids
+from bridle.learn.trials import DocumentTrials, Trial, Trials, broken_in_documents, plain_ids
 from bridle.models.checks import all_known, labellings_of, one_of
 from bridle.models.tagger import Tagger
 from bridle.report.plots import Drawn, draw_bars
@@ -175,6 +176,7 @@ def audit(
     lattices: Lattices | None = None,
     guesses: Labellings | None = None,
     leave_out: Literal["each", "none"] = "each",
+    groups: Sequence[Hashable] | None = None,
     threads: int = 0,
     **options: Any,
 ) -> Audit:
@@ -197,6 +199,9 @@ def audit(
         Labels of any tagger, to count how often they obey the rules; not together with `lattices`.
     leave_out : {"each", "none"}, default "each"
         ``"none"`` skips the decodings with all rules but one, which take half of the time.
+    groups : sequence, optional
+        The document of each sequence; those of a document are in a row. They are decoded together, and shares and
+        relaxed sequences are those of documents.
     threads : int, default 0
         Number of threads; 0 means all cores.
     **options
@@ -232,7 +237,13 @@ def audit(
     if lattices is not None and guesses is not None:
         raise LatticeError("`lattices` and `guesses` cannot be combined", got="both", wanted="one of them")
 
+    cuts = None if groups is None else cuts_of(list(groups))
+
     def shares_obeying(labellings: Labellings) -> list[float]:
+        if cuts is not None:
+            known, values = widened(labels, labellings), [{}] * len(labellings) if given is None else given
+            ids = [known.ids(names).tolist() for names in labellings]
+            return (1 - broken_in_documents(rules, ids, known, values, cuts).mean(axis=0)).tolist()
         broken = violations(rules, labellings, widened(labels, labellings), given, threads=threads) > 0
         return (1 - broken.mean(axis=0)).tolist() if len(broken) else [1.0] * len(rules)
 
@@ -240,7 +251,11 @@ def audit(
     if lattices is not None:
         counts = gold_counts(gold, labels, lattices)
         plain = plain_ids(labels, lattices, threads=threads, options=options)
-        trials = Trials(rules, labels, lattices, given, plain, threads=threads, options=options)
+        trials: Trials | DocumentTrials
+        if cuts is None:
+            trials = Trials(rules, labels, lattices, given, plain, threads=threads, options=options)
+        else:
+            trials = DocumentTrials(rules, labels, lattices, given, plain, cuts, threads=threads, options=options)
         return _audit_trials(trials, counts, labels, in_gold, leave_out)
     in_guesses: Sequence[float | None] = [None] * len(rules)
     if guesses is not None:
@@ -257,7 +272,11 @@ def audit(
 
 
 def _audit_trials(
-    trials: Trials, counts: GoldCounts, labels: Labels, in_gold: Sequence[float], leave_out: Literal["each", "none"]
+    trials: Trials | DocumentTrials,
+    counts: GoldCounts,
+    labels: Labels,
+    in_gold: Sequence[float],
+    leave_out: Literal["each", "none"],
 ) -> Audit:
     """Decode with each rule alone and with all others."""
     base, everything = counts.counts(trials.plain), list(range(len(trials.rules)))

@@ -27,6 +27,7 @@ from bridle.learn.evidence import Given, Ids, Offsets, counter
 from bridle.rules.base import Rule
 from bridle.rules.conditions import Given as GivenValue
 from bridle.rules.conditions import TokenPlace
+from bridle.rules.documents import count_in_document
 from bridle.rules.positions import allow
 from bridle.rules.references import Place
 
@@ -164,6 +165,61 @@ def plain_ids(labels: Labels, lattices: Lattices, *, threads: int = 0, options: 
     """Return the best labels without rules, end to end; -1 where scores leave no path."""
     decoder = Decoder(labels, **{"on_infeasible": "relax", **(options or {})})
     return decoder.decode_batch(lattices, threads=threads).ids
+
+
+class DocumentTrials:
+    """A decoder of documents for any part of the rules; broken (D, R) and relaxed (D,) are about documents.
+
+    cuts (D + 1): the first sequence of each document.
+    """
+
+    def __init__(
+        self,
+        rules: Sequence[Rule],
+        labels: Labels,
+        lattices: Lattices,
+        given: Sequence[Given] | None,
+        plain: Ids,
+        cuts: Sequence[int],
+        *,
+        threads: int = 0,
+        options: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.rules, self.labels, self.plain, self.threads = rules, labels, plain, threads
+        self._options = {"on_infeasible": "relax", **(options or {})}
+        values: Sequence[Given] = [{}] * len(lattices) if given is None else given
+        self._givens = [list(values[low:high]) for low, high in pairwise(cuts)]
+        self._lattices = [[lattices[b] for b in range(low, high)] for low, high in pairwise(cuts)]
+        ends = offsets_of(lattices)
+        labellings = [plain[low:high].tolist() for low, high in pairwise(ends)]
+        self.broken = broken_in_documents(rules, labellings, labels, values, cuts)
+
+    def best(self, chosen: Sequence[int]) -> Trial:
+        """Decode with the rules of these numbers."""
+        decoder = Decoder(self.labels, [self.rules[r] for r in chosen], **self._options)
+        decodings = decoder.decode_documents(self._lattices, self._givens, self.threads)
+        ids = [
+            np.full(len(x), -1, np.int32) if d.unanswered is not None else y
+            for d, sentences in zip(decodings, self._lattices, strict=True)
+            for x, y in zip(sentences, d.ids, strict=True)
+        ]
+        flat = np.concatenate([np.zeros(0, np.int32), *ids])
+        return Trial(flat, np.arange(len(ids)), np.array([d.relaxed for d in decodings], dtype=bool))
+
+
+def broken_in_documents(
+    rules: Sequence[Rule],
+    labellings: Sequence[Sequence[int]],
+    labels: Labels,
+    given: Sequence[Given],
+    cuts: Sequence[int],
+) -> Bools:
+    """Return (D, R): which rules each document breaks, in one of its sentences or as a whole. labellings: ids."""
+    broken = np.zeros((len(cuts) - 1, len(rules)), dtype=bool)
+    for d, (low, high) in enumerate(pairwise(cuts)):
+        ids, values = labellings[low:high], given[low:high]
+        broken[d] = [count_in_document(rule, ids, labels, values) > 0 for rule in rules]
+    return broken
 
 
 # ---- conditions on tokens, evaluated once for many decoders ---------------------------------------------------------
