@@ -335,6 +335,8 @@ def test_a_label_that_the_model_has_not_seen(run: Cli, folder: Path, tmp_path: P
     assert message in (skipped := run.ok(*ways, "--json", *skip)).stderr
     assert "more.txt:" in run.ok(*ways, "--on-unknown", "raise", code=2).stderr
     assert json.loads(skipped.stdout)["sequences"] == 3 < json.loads(run.stdout(*ways, "--json"))["sequences"]
+    ways = ["rules", "test", folder / "my.rules", tmp_path / "more.txt", "--model", folder / "m.bridle", "--json"]
+    assert json.loads(run.stdout(*ways, *skip))["sequences"] == 3 < json.loads(run.stdout(*ways))["sequences"]
     ways = ["compare", tmp_path / "more.txt", "--model", folder / "m.bridle", folder / "my.rules"]
     assert json.loads(run.stdout(*ways, "--json", *skip))["sequences"] == 3
     for command in (["eval", folder / "train.txt"], ["compare", folder / "train.txt", "a", "b"]):

@@ -10,7 +10,7 @@ import pytest
 
 import bridle
 from bridle.errors import LabelError, ModelError
-from bridle.learn import JointWeights, Scores, fit_rules, tune_rules
+from bridle.learn import JointWeights, Scores, audit_model, fit_rules, tune_rules
 from bridle.models import search
 from bridle.rules import parse
 
@@ -36,6 +36,7 @@ WAYS: dict[str, Callable[..., Any]] = {
     "fit": lambda x, y, **how: crf().fit(X, Y, dev=(x, y), **how).progress_.best_score,
     "search": lambda x, y, **how: search(crf(), X, Y, {"c2": [1, 2]}, dev=(x, y), **how).tried[0].accuracy,
     "score": lambda x, y, **how: MODEL.score(x, y, **how),
+    "audit": lambda x, y, **how: audit_model([parse("D before V")], MODEL, x, y, **how).none.accuracy,
     "joint": lambda x, y, **how: JointWeights([parse("D before V").soft(1)], MODEL).fit(x, y, **how).weights_.tolist(),
     "fit_rules": lambda x, y, **how: fit_rules(MODEL, x, y, rules=RULES, scored_by="model", **how).to_dict(),
     "tune_rules": lambda x, y, **how: tune_rules(MODEL, RULES, x, y, scored_by="model", **how).to_dict(),

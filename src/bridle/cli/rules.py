@@ -39,6 +39,7 @@ from bridle.cli.reading import (
     make_reader,
     read_all,
     rule_inputs,
+    used_examples,
 )
 from bridle.data import Example
 from bridle.data.documents import documents_of
@@ -201,6 +202,7 @@ def rules_test(
     labels: opt.LabelsOption = None,
     labels_file: opt.LabelsFileOption = None,
     scheme: opt.SchemeOption = opt.Scheme.AUTO,
+    on_unknown: opt.OnUnknownOption = opt.OnUnknown.WRONG,
     leave_out: Annotated[
         bool, typer.Option("--leave-out/--no-leave-out", help="Also decode without each rule in turn.")
     ] = True,
@@ -259,6 +261,10 @@ def rules_test(
         set[str | None](),
     )
     examples, _ = read_all(reader, data, progress, names=names)
+    if tagger is not None:
+        examples = list(used_examples(examples, tagger.labels_, on_unknown))
+    elif on_unknown is not opt.OnUnknown.WRONG:
+        raise FileError("--on-unknown is about the labels of a model", got="no --model", wanted="--model MODEL")
     gold = gold_labels(examples)
     extra = label_names(labels, labels_file) or ()
     if extra and tagger is not None:

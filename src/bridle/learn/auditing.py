@@ -10,19 +10,21 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from bridle.arrays import Ints, ranges
 from bridle.decoding.documents import cuts_of
 from bridle.decoding.problem import offsets_of
 from bridle.errors import LabelError, LatticeError
+from bridle.features import sequences_of
 from bridle.frames import LabelLists, Sequences, Table
 from bridle.labels import Labels
 from bridle.lattice import Lattices
 from bridle.learn.evidence import Given, violations
 from bridle.learn.trials import DocumentTrials, Trial, Trials, broken_in_documents, plain_ids
-from bridle.models.checks import all_known, labellings_of, one_of
+from bridle.models.checks import OnUnknown, all_known, given_of, labellings_of, one_of, used_sequences
 from bridle.models.tagger import Tagger
+from bridle.models.task import select
 from bridle.report.plots import Drawn, draw_bars
 from bridle.report.sequences import GoldCounts
 from bridle.report.text import aligned
@@ -307,6 +309,7 @@ def audit_model(
     y: LabelLists,
     *,
     given: Sequence[Given] | Table | None = None,
+    on_unknown: OnUnknown = "wrong",
     threads: int = 0,
     **options: Any,
 ) -> Audit:
@@ -324,6 +327,9 @@ def audit_model(
         Gold labels.
     given : sequence of mapping, optional
         Values that the rules refer to by name, a mapping per sequence. Texts of tokens come from `X`.
+    on_unknown : {"raise", "skip", "wrong"}, default "wrong"
+        What to do with a gold label that the model does not know: raise an error, leave out the sequence, or count the
+        label as an error.
     threads : int, default 0
         Number of threads; 0 means all cores.
     **options
@@ -334,9 +340,16 @@ def audit_model(
     Audit
         A row per rule, those that gain most first.
     """
+    one_of("on_unknown", on_unknown, get_args(OnUnknown))
+    X, gold, values = sequences_of(X), all_known(labellings_of(y)), given_of(given)
+    used = used_sequences(model.decoder().labels.names, gold, on_unknown)
+    if len(used) < len(gold) == len(X):
+        chosen = used.tolist()
+        X, gold, values = [X[k] for k in chosen], [gold[k] for k in chosen], select(values, used)
+        if (groups := options.get("groups")) is not None:
+            options["groups"] = [groups[k] for k in chosen]
     lattices = model.lattices(X, threads=threads)
-    known = model.given(X, model.decoder(rules), given)
-    gold = all_known(labellings_of(y))
+    known = model.given(X, model.decoder(rules), values)
     return audit(rules, gold, model.labels_, given=known, lattices=lattices, threads=threads, **options)
 
 
