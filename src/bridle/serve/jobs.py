@@ -17,7 +17,6 @@ from bridle.serve.errors import HttpError, as_http_error
 from bridle.serve.schemas import Error, Request, RulesRequest
 from bridle.serve.tuning import LearnResult, TuneResult
 
-_MOST = 20  # jobs whose results are kept
 _log = logging.getLogger("bridle.serve")
 
 
@@ -101,36 +100,33 @@ class BackgroundJob:
 
 
 class Jobs:
-    """Jobs of a model, one at a time."""
+    """The job of a model: one at a time; it can be asked for until the next one starts."""
 
     def __init__(self) -> None:
-        self._jobs: dict[str, BackgroundJob] = {}
+        self._job: BackgroundJob | None = None
         self._lock = threading.Lock()
 
     def start(self, work: Callable[[Callable[[str], None]], Any]) -> BackgroundJob:
         """Start a job, unless another one is running."""
         with self._lock:
-            if any(job.is_running for job in self._jobs.values()):
+            if self._job is not None and self._job.is_running:
                 wanted = "one job at a time: wait for it, or stop it"
                 raise HttpError(409, "busy", "another job is running", wanted=wanted)
-            while len(self._jobs) >= _MOST:
-                del self._jobs[next(iter(self._jobs))]
-            job = BackgroundJob(work)
-            self._jobs[job.key] = job
-            return job
+            self._job = BackgroundJob(work)
+            return self._job
 
     def get(self, key: str) -> BackgroundJob:
-        """Return a job that was started."""
-        if key not in self._jobs:
-            raise HttpError(404, "unknown-job", "unknown job", got=repr(key), wanted="a job that POST /jobs started")
-        return self._jobs[key]
+        """Return the job that was started last, if it has this key."""
+        if self._job is None or self._job.key != key:
+            wanted = "the job that POST /jobs started last"
+            raise HttpError(404, "unknown-job", "unknown job", got=repr(key), wanted=wanted)
+        return self._job
 
     def close(self) -> None:
-        """Stop all jobs."""
-        for job in self._jobs.values():
-            job.stop()
+        """Stop the job."""
+        if self._job is not None:
+            self._job.stop()
 
     def join(self, seconds: float) -> bool:
-        """Wait until all jobs have ended."""
-        ends = time.monotonic() + seconds
-        return all(job.join(max(0.0, ends - time.monotonic())) for job in self._jobs.values())
+        """Wait until the job has ended."""
+        return self._job is None or self._job.join(seconds)

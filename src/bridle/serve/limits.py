@@ -99,6 +99,13 @@ class Limits:
             raise too_large("tokens", "the request has too many tokens", total, self.tokens)
         return total
 
+    def check_explained(self, tokens: Sequence[str]) -> None:
+        """Raise `HttpError` if a sequence is over a limit, or too long to be explained."""
+        self.check_sequences([tokens])
+        if len(tokens) > self.explain_tokens:
+            what = "the sequence is too long to be explained"
+            raise too_large("explain_tokens", what, len(tokens), self.explain_tokens)
+
     def check_rules(self, lines: Iterable[str]) -> None:
         """Raise `HttpError` if there are too many rules, or one is too long; comments and empty lines do not count."""
         kept = [line for line in lines if line.strip() and not line.lstrip().startswith("#")]

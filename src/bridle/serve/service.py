@@ -329,6 +329,13 @@ class Service:
                 wanted = ", ".join(map(repr, self.columns))
                 raise HttpError(422, "columns", f"the column {name!r} is missing", got=got, wanted=wanted, sequence=0)
 
+    def check_sequence(self, columns: Mapping[str, Sequence[str]]) -> None:
+        """Raise `HttpError` if a sequence lacks a column, or its columns differ in length."""
+        self.check_columns([columns])
+        if len({len(column) for column in columns.values()}) > 1:
+            got = ", ".join(f"{len(column)} in {name!r}" for name, column in columns.items())
+            raise HttpError(422, "columns", "the columns differ in length", got=got, wanted="a text per token in each")
+
     def decoder(
         self, rules: RuleText, on_infeasible: Literal["relax", "skip"] = "relax", labels: Labels | None = None
     ) -> Decoder:

@@ -156,14 +156,9 @@ def _decode(service: Service, rules: Sequence[Rule], lattice: Batch, given: dict
 
 def _read(service: Service, request: SuggestRequest, rules: RuleText) -> _Correction:
     columns = dict(request.columns)
-    service.check_columns([columns])
+    service.check_sequence(columns)
     tokens = list(columns[service.main])
-    if len({len(column) for column in columns.values()}) > 1:
-        raise HttpError(422, "columns", "the columns differ in length", wanted="a text per token in each")
-    service.limits.check_sequences([tokens])
-    if len(tokens) > service.limits.explain_tokens:
-        got, most = f"{len(tokens):,}", f"at most {service.limits.explain_tokens:,}"
-        raise HttpError(413, "explain_tokens", "the sequence has too many tokens", got=got, wanted=most)
+    service.limits.check_explained(tokens)
     start, end = request.at
     if not 0 <= start < end <= len(tokens):
         possible = f"two positions from 0 to {len(tokens)}, the end after the last token"

@@ -24,7 +24,7 @@ from bridle.errors import BridleError, LatticeError
 from bridle.labels import Labels
 from bridle.lattice import Lattice, Scores
 from bridle.rules.base import Soft
-from bridle.serve.errors import HttpError, as_http_error, too_large
+from bridle.serve.errors import HttpError, as_http_error
 from bridle.serve.lanes import Job, run_for
 from bridle.serve.metrics import Metrics
 from bridle.serve.schemas import (
@@ -342,10 +342,7 @@ def explain_labels(service: Service, request: ExplainRequest) -> ExplainAnswer:
     """Explain the labels of one sequence."""
     service.limits.check_k(request.k)
     sequence, tokens, offsets = _read_sequence(service, request)
-    service.limits.check_sequences([tokens])
-    if len(tokens) > service.limits.explain_tokens:
-        what = "the sequence is too long to be explained"
-        raise too_large("explain_tokens", what, len(tokens), service.limits.explain_tokens)
+    service.limits.check_explained(tokens)
     if (gold := request.gold) is not None and len(gold) != len(tokens):
         got, wanted = f"{len(gold)} labels", f"{len(tokens)}, as many as tokens"
         raise HttpError(422, "gold", "`gold` must have a label per token", got=got, wanted=wanted)
@@ -408,10 +405,7 @@ def _read_sequence(service: Service, request: ExplainRequest) -> tuple[Any, Sequ
     """Return the sequence as the model takes it, its tokens, and their offsets if there is a text."""
     check_exactly_one(text=request.text, tokens=request.tokens, columns=request.columns)
     if request.columns is not None:
-        service.check_columns([request.columns])
-        if len({len(column) for column in request.columns.values()}) > 1:
-            got = ", ".join(f"{len(column)} in {name!r}" for name, column in request.columns.items())
-            raise HttpError(422, "columns", "the columns differ in length", got=got, wanted="a text per token in each")
+        service.check_sequence(request.columns)
         return request.columns, request.columns[service.main], None
     service.check_text()
     if request.tokens is not None:

@@ -112,20 +112,11 @@ def fair_data(data: Data, say: Say = lambda text: None) -> GoldData:
         X, y = _labelled(data)
         service = data.service
         say("finding out whether the model was trained on this data")
-        if not is_seen(data, unknown=True):
-            data.fair = data.gold
-        else:
-            scores = scores_of(service.tagger, X, y, scored_by="cross-fitted", threads=1, say=say)
-            kept = scores.sequences.tolist()
-            given = [{**X[k], "tokens": X[k][service.main]} for k in kept]
-            data.fair = GoldData(service.labels, scores.lattices, [y[k] for k in kept], given)
+        scores = scores_of(service.tagger, X, y, threads=1, say=say)
+        kept = scores.sequences.tolist()
+        given = [{**X[k], "tokens": X[k][service.main]} for k in kept]
+        data.fair = GoldData(service.labels, scores.lattices, [y[k] for k in kept], given)
     return data.fair
-
-
-def is_seen(data: Data, *, unknown: bool) -> bool:
-    """Return whether the model was trained on much of the data; `unknown` if that cannot be told."""
-    share = data.service.tagger.share_seen([dict(example.columns) for example in data.examples])
-    return unknown if share is None else share >= SEEN
 
 
 def _labelled(data: Data) -> tuple[list[dict[str, list[str]]], list[list[Any]]]:
@@ -145,7 +136,8 @@ def _labelled(data: Data) -> tuple[list[dict[str, list[str]]], list[list[Any]]]:
 def draw_curves(data: Data, rules: RuleText, lines: Sequence[int] | None, budget: float) -> CurvesAnswer:
     """Return F1 for several penalties of each soft rule, or of the rules of some lines, the others kept as they are."""
     deadline, curves = Deadline.after(budget), list[Curve]()
-    seen = data.fair is None and is_seen(data, unknown=False)
+    share = data.service.tagger.share_seen([dict(example.columns) for example in data.examples])
+    seen = data.fair is None and share is not None and share >= SEEN
     gold = data.fair or data.gold
     if gold.counts is None:
         raise HttpError(422, "data", "the data has no gold labels", wanted="labelled data")
