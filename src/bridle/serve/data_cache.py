@@ -21,7 +21,6 @@ from bridle.errors import BridleError, FileError
 from bridle.recent import RecentCache
 from bridle.serve.errors import HttpError
 from bridle.serve.evaluation import EvaluateAnswer, GoldData, evaluate
-from bridle.serve.limits import TRIAL
 from bridle.serve.schemas import Names, Request
 from bridle.serve.service import RuleText, Service
 from bridle.tagging.labelling import ModelColumns
@@ -256,9 +255,7 @@ def evaluate_rules(data: Data, rules: RuleText, budget: float | None) -> Evaluat
     """Compute the effect of rules on data within `budget` seconds, or half of the time of a request."""
     limits = data.service.limits
     most = limits.seconds / 2
-    answer = evaluate(
-        rules.rules, data.gold, budget=most if budget is None else min(budget, most), **limits.of_sequence(TRIAL)
-    )
+    answer = evaluate(rules.rules, data.gold, budget=most if budget is None else min(budget, most), **limits.of_trial)
     for figures, line in zip(answer.rules, rules.lines, strict=True):
         figures.line = line
     return answer

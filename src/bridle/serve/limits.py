@@ -11,7 +11,8 @@ from bridle.labels import MOST_SQUARE
 from bridle.serve.errors import HttpError, too_large
 
 MAX_RULE_CHARACTERS = 5_000  # characters
-TRIAL = 0.002  # share of the time of a request for a sequence that is decoded again and again, with other rules
+TIME_SHARE = 0.2  # share of the time of a request that a single sequence may take
+TRIAL_STATES = 10_000  # of the search for a labelling that is one of many: few sequences need more
 SQUARE_BYTES = 32  # of a pair of labels, in all tables of labels x labels together
 
 
@@ -73,9 +74,15 @@ class Limits:
         """Return the limits by name."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
-    def of_sequence(self, share: float) -> dict[str, Any]:
-        """Return options of `Decoder` by which a sequence takes at most this share of the time of a request."""
-        return {"time_limit": share * self.seconds, "max_memory": self.max_memory}
+    @property
+    def of_sequence(self) -> dict[str, Any]:
+        """Options of `Decoder`."""
+        return {"time_limit": TIME_SHARE * self.seconds, "max_memory": self.max_memory}
+
+    @property
+    def of_trial(self) -> dict[str, Any]:
+        """Options of `Decoder` for sequences that are decoded many times; the results do not depend on the clock."""
+        return {**self.of_sequence, "max_states": TRIAL_STATES}
 
     @property
     def most_square(self) -> int:

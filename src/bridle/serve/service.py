@@ -39,7 +39,6 @@ from bridle.serve.workspace import Workspace
 from bridle.tagging.labelling import ModelColumns
 
 NO_RULES = "none"  # name of the rule set without rules
-TIME_SHARE = 0.2  # share of the time of a request that a single sequence may take
 _MAX_TEXTS, _MAX_TEXT_BYTES = 256, 1 << 24  # parsed rule texts of requests that are kept
 _MAX_DECODERS, _DECODER_BYTES = 64, 1 << 20  # least size of a decoder: what Python holds
 _MOST_JUDGED, _SHOWN_TOKENS = 1000, range(12, 45)  # sequences among which the first one is chosen; its tokens
@@ -347,7 +346,7 @@ class Service:
                 labels or self.labels,
                 rules.rules,
                 on_infeasible=on_infeasible,
-                **self.limits.of_sequence(TIME_SHARE),
+                **self.limits.of_sequence,
             )
             entry = decoder, rules  # a reference to the rules keeps their id valid
             self._decoders.keep(key, entry, self._size_of(decoder))

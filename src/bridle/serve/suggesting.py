@@ -31,7 +31,6 @@ from bridle.rules.conditions import Tokens
 from bridle.rules.documents import hard_part
 from bridle.serve.errors import HttpError
 from bridle.serve.evaluation import Additions, GoldData, RuleEffect
-from bridle.serve.limits import TRIAL
 from bridle.serve.schemas import Names, Pair, RulesRequest
 from bridle.serve.service import RuleText, Service, is_backtracking
 
@@ -40,7 +39,6 @@ _MOST_OF_A_KIND = 2
 _MOST_TRIED, _MOST_MEASURED = 60, 16  # candidates that are tried on the sequence, and on the data
 _MOST_PHRASES, _LEAST_PHRASES = 20, 3  # of a list that is taken from gold labels
 _EXCEPTIONS = 0.25  # share of the sequences in which gold may break a candidate of the learner
-_SHARE = 0.02  # of the time of the request for each candidate
 _MARGIN = 1.2  # a soft rule costs so many times the least penalty that repairs the sequence
 
 
@@ -150,7 +148,7 @@ def _rank(suggestion: Suggestion) -> tuple[int, int, int]:
 
 
 def _decode(service: Service, rules: Sequence[Rule], lattice: Batch, given: dict[str, list[str]]) -> Decoding:
-    decoder = Decoder(service.labels, rules, on_infeasible="relax", **service.limits.of_sequence(_SHARE))
+    decoder = Decoder(service.labels, rules, on_infeasible="relax", **service.limits.of_trial)
     return decoder.decode_batch(lattice, [given], threads=1)[0]
 
 
@@ -314,11 +312,7 @@ def _measure(
     correction: _Correction, repairing: Sequence[tuple[_Candidate, Decoding]], gold: GoldData | None
 ) -> list[tuple[str, Suggestion]]:
     """Measure candidates on the data, hard and, if gold breaks them, soft; the better of both stays."""
-    additions = (
-        None
-        if gold is None
-        else Additions(gold, correction.rules.rules, **correction.service.limits.of_sequence(TRIAL))
-    )
+    additions = None if gold is None else Additions(gold, correction.rules.rules, **correction.service.limits.of_trial)
     suggestions = list[tuple[str, Suggestion]]()
     for candidate, decoding in repairing[:_MOST_MEASURED]:
         price = max(0.0, float(correction.now.score - decoding.score))

@@ -23,7 +23,6 @@ from bridle.rules.documents import hard_part
 from bridle.serve.data_cache import Data
 from bridle.serve.errors import HttpError
 from bridle.serve.evaluation import Additions, GoldData, RuleEffect
-from bridle.serve.limits import TRIAL
 from bridle.serve.schemas import Names, RulesRequest
 from bridle.serve.service import RuleText
 
@@ -146,7 +145,7 @@ def draw_curves(data: Data, rules: RuleText, lines: Sequence[int] | None, budget
             continue
         if deadline.passed():
             return CurvesAnswer(curves, seen, False)
-        curves.append(_curve(gold, rules.rules, k, line, data.service.limits.of_sequence(TRIAL)))
+        curves.append(_curve(gold, rules.rules, k, line, data.service.limits.of_trial))
     return CurvesAnswer(curves, seen, True)
 
 
@@ -179,7 +178,7 @@ def _tune_line(data: Data, rules: RuleText, line: int, say: Say) -> TuneResult:
     say("trying penalties")
     k = rules.lines.index(line)
     rule = rules.rules[k]
-    curve = _curve(gold, rules.rules, k, line, data.service.limits.of_sequence(TRIAL))
+    curve = _curve(gold, rules.rules, k, line, data.service.limits.of_trial)
     at = {point.penalty: point for point in curve.points}
     now = at[rule.penalty if isinstance(rule, Soft) else None]
     best = at[curve.best]
@@ -225,7 +224,7 @@ def learn_more(data: Data, rules: RuleText, _line: int | None, say: Say) -> Lear
     say("scoring the data")
     fitted = fit_rules(data.service.tagger, X, y, threads=1, watch=say)
     known = {str(hard_part(rule)) for rule in rules.rules}
-    additions = Additions(fair_data(data, say), rules.rules, **data.service.limits.of_sequence(TRIAL))
+    additions = Additions(fair_data(data, say), rules.rules, **data.service.limits.of_trial)
     useful = list[tuple[float, LearnedLine]]()
     for k, item in enumerate(fitted.priced):
         rule = item.learned.rule
