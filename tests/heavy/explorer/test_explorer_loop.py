@@ -277,7 +277,7 @@ def test_links_and_unsaved_rules_work_after_a_restart(run: Cli, open_page: OpenP
     with explorer(run) as address:
         port = re.search(r":(\d+)/", address)
         assert port is not None
-        page = open_page(server=address)
+        page = open_page(server=address, expected="status of 503")  # what it asks while the server stops
         page.fill("#rules", "present DATE\n")
         expect(page).to_have_url(re.compile("#v1"))
         page.wait_for_timeout(800)  # until the browser has kept it

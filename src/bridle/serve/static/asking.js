@@ -97,7 +97,7 @@ export function createAsking(desk) {
       const examples = new Set(answer.examples.map((/** @type {any} */ example) => example.line));
       const bad = answer.findings.find((/** @type {any} */ f) => f.level === "error" && UNREADABLE.has(f.code) && !examples.has(f.line));
       unreadable = bad ? new ApiError({ code: "unreadable", what: bad.message, line: bad.line }) : null;
-      store.set({ check: answer });
+      store.set({ check: { ...answer, text } });
       return true;
     } catch (error) {
       const failure = worth(error);

@@ -61,7 +61,9 @@ export function createRulesPane(root, store, announce = () => {}, tuneLine = () 
   let timer = 0;
   /** Show what the linter says, but not about a line that is being typed. */
   function showFindings() {
-    const all = store.get().check?.findings ?? [], line = editor.unfinished();
+    const { check, rules: text } = store.get();
+    if (check && check.text !== text) return; // of an older text, whose lines had other numbers
+    const all = check?.findings ?? [], line = editor.unfinished();
     const shown = line ? all.filter((/** @type {any} */ finding) => finding.line !== line) : all;
     editor.setFindings(shown);
     findings.draw(store.get(), shown);

@@ -17,7 +17,7 @@
  * @property {Data|null} data       labelled sequences, if some are loaded
  * @property {number} index         the sequence of `data` that is shown; -1: `text` is shown (data stays loaded)
  * @property {string} rules         the text of the .rules file: the single source of truth about the rules
- * @property {any} check            answer of POST /rules/check for `rules`
+ * @property {any} check            last answer of POST /rules/check, with the `text` that it is about
  * @property {any} explain          last good answer of POST /explain
  * @property {any} explainError     ApiError of the last /explain, null if it went well; `explain` is then an older one
  * @property {any} evaluation       answer of POST /evaluate, null without data
