@@ -85,6 +85,42 @@ void add_key(JsonReader& self, std::string name, int role, std::string needs) {
     self.add_key(std::move(name), static_cast<JsonReader::Role>(role), std::move(needs));
 }
 
+void check_offsets(const int64_t* offsets, int64_t count, int64_t most) {
+    int64_t before = 0;
+    for (int64_t k = 0; k < count; ++k) {
+        if (offsets[k] < before) throw nb::value_error("offsets must not decrease");
+        before = offsets[k];
+    }
+    if (before > most) throw nb::value_error("an offset is too large");
+}
+
+// The strings as a list. Equal ones are one object as a rule, which is faster to make than many and takes less memory.
+nb::list listed(const In<uint8_t>& bytes, const In<int64_t>& offsets) {
+    const int64_t n = int64_t(offsets.size()) - 1;
+    if (n < 0 || offsets.data()[0] < 0) throw nb::value_error("offsets must begin at 0 or later");
+    check_offsets(offsets.data(), n + 1, int64_t(bytes.size()));
+    struct Known {
+        std::string_view text;
+        PyObject* string = nullptr;  // in the list
+    };
+    std::vector<Known> known(std::bit_ceil(size_t(std::clamp<int64_t>(n, 16, 4096))));
+    nb::list strings = nb::steal<nb::list>(PyList_New(n));
+    if (!strings.is_valid()) throw nb::python_error();
+    const auto* data = reinterpret_cast<const char*>(bytes.data());
+    for (int64_t k = 0; k < n; ++k) {
+        const std::string_view text(data + offsets.data()[k], size_t(offsets.data()[k + 1] - offsets.data()[k]));
+        Known& last = known[std::hash<std::string_view>{}(text) & (known.size() - 1)];
+        if (last.string && last.text == text) {
+            Py_INCREF(last.string);
+        } else {
+            last = {text, PyUnicode_DecodeUTF8(text.data(), Py_ssize_t(text.size()), "surrogatepass")};
+            if (!last.string) throw nb::python_error();
+        }
+        PyList_SetItem(strings.ptr(), k, last.string);
+    }
+    return strings;
+}
+
 // ---- writing --------------------------------------------------------------------------------------------------------
 
 template <class T>
@@ -94,15 +130,6 @@ const T* data_of(nb::handle array, int64_t& size) {
     const auto numbers = nb::cast<In<T>>(array, false);  // no copy: it would be gone when this returns
     size = int64_t(numbers.size());
     return numbers.data();
-}
-
-void check_offsets(const int64_t* offsets, int64_t count, int64_t most) {
-    int64_t before = 0;
-    for (int64_t k = 0; k < count; ++k) {
-        if (offsets[k] < before) throw nb::value_error("offsets must not decrease");
-        before = offsets[k];
-    }
-    if (before > most) throw nb::value_error("an offset is too large");
 }
 
 // (rows or None, known or None, ends, whole or None, bytes): arrays that Python keeps alive during the call.
@@ -184,6 +211,7 @@ void bind_text(nb::module_& module) {
         .def("read", &read_block<JsonReader>, "data"_a, "at"_a, "final"_a, "most"_a)
         .def("__len__", [](const JsonReader& self) { return self.n_rows; })
         .def("take", &json_taken);
+    module.def("listed", &listed, "bytes"_a, "offsets"_a);
     module.def("write_conll", &write_conll_of, "columns"_a, "comments"_a.none(), "n"_a, "at"_a, "separator"_a,
                "labelled"_a, "absent"_a, "prefix"_a, "alone"_a);
     module.def("write_json", &write_json_of, "fields"_a, "n"_a);

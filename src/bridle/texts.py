@@ -13,7 +13,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
-from itertools import groupby, pairwise
+from itertools import groupby
 from typing import overload
 
 import numpy as np
@@ -91,12 +91,7 @@ class Texts(Sequence[str]):
 
     def tolist(self) -> list[str]:
         """Return a list of all strings."""
-        begin, end = int(self.offsets[0]), int(self.offsets[-1])
-        data, cuts = self.data[begin:end].tobytes(), (self.offsets - begin).tolist()
-        if data.isascii():
-            text = data.decode("ascii")
-            return [text[low:high] for low, high in pairwise(cuts)]
-        return [data[low:high].decode("utf-8", "surrogatepass") for low, high in pairwise(cuts)]
+        return _native.listed(self.data, self.offsets)
 
     def equal(self, text: str) -> npt.NDArray[np.bool_]:
         """Return for each string whether it equals `text`."""

@@ -19,7 +19,6 @@ from bridle.texts import Offsets, Texts
 
 Flags = npt.NDArray[np.bool_]
 NO_ID, TEXT, INTEGER, JSON = range(4)  # kinds of ids
-_FEW = 64  # strings that are made one by one
 
 
 def offsets_of(lengths: Iterable[int]) -> Offsets:
@@ -70,7 +69,7 @@ class Column:
 
     def lists(self) -> list[list[str | None] | None]:
         """List the strings of all sequences; None for those that do not have this column."""
-        texts: list[str | None] = list(self.texts) if not isinstance(self.texts, Texts) else _strings(self.texts)
+        texts: list[str | None] = list(self.texts)
         if self.whole is not None:
             texts = [text if there else None for text, there in zip(texts, self.whole.tolist(), strict=True)]
         lists: list[list[str | None] | None] = [texts[low:high] for low, high in pairwise(self.offsets.tolist())]
@@ -98,14 +97,6 @@ class Column:
         texts = self.texts.take(places) if isinstance(self.texts, Texts) else [self.texts[t] for t in places.tolist()]
         whole = None if self.whole is None else self.whole[tokens]
         return Column(texts, np.concatenate([[0], np.cumsum(lengths * kept)]), self.known, whole)
-
-
-def _strings(texts: Texts) -> list[Any]:
-    """List the strings; equal ones are one object, which is faster to make than many, and takes less memory."""
-    if len(texts) < _FEW:
-        return texts.tolist()
-    distinct, which = texts.distinct()
-    return list(map(distinct.tolist().__getitem__, which.tolist()))
 
 
 def _absent(count: int) -> Column:
