@@ -1,5 +1,7 @@
 // The border to Python, blocks of text: bytes in, buffers of Arrow arrays out, and the way back.
 #include <algorithm>
+#include <bit>
+#include <functional>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>

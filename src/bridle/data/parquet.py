@@ -41,6 +41,7 @@ from bridle.tagging.block import Block, Column, Ids
 from bridle.tagging.labelling import Outcomes
 
 BATCH = 1024  # rows
+_GROUP, _GROUP_BYTES = 1 << 14, 1 << 23  # rows and bytes of a row group that blocks are written as
 ARROW = "ARROW1"
 _BARE_SCHEMA = 4  # the first number of a FlatBuffers table that has no length before it
 Wanted = Callable[[Any], list[str]]  # chooses columns by a schema
@@ -436,33 +437,33 @@ class TableWriter:
     def __init__(self, format: Parquet, file: IO[bytes], layout: Layout | None, schema: Any = None) -> None:
         self.format, self.file, self.layout, self.schema = format, file, layout, schema
         self._table: Any = None
-        self._held: list[Any] = []  # rows that are not written, while the columns are not known
+        self._held: list[Any] = []  # rows that are not written: small row groups make large files, and take long
+        self._rows = self._bytes = 0  # of them
 
     def write(self, block: Block, outcomes: Outcomes, n: int) -> int:
         """Add the first n rows of a block; their size in bytes."""
         batch = self.rows(block, outcomes).slice(0, n)
-        if self.schema is None:
-            self._held.append(batch)
-            if sum(map(len, self._held)) >= BATCH:
-                self._release()
-        else:
-            self._put(batch)
+        self._held.append(batch)
+        self._rows, self._bytes = self._rows + n, self._bytes + int(batch.nbytes)
+        if self._rows >= _GROUP or self._bytes >= _GROUP_BYTES:
+            self._release()
         return int(batch.nbytes)
 
     def _release(self) -> None:
-        """Write the rows that are held, with all columns that any of them has."""
+        """Write the rows that are held; the first ones say which columns there are."""
         pa, held = _library("pyarrow"), self._held
-        fields = {field.name: field for batch in held for field in batch.schema}
-        before, after = ["id", "tokens", "labels"], ["gold", "given", *(x.name for x in self._more())]
-        others = [name for name in fields if name not in (*before, *after)]
-        self.schema = pa.schema([fields[name] for name in (*before, *others, *after) if name in fields])
-        self._held = []
-        for batch in held:
-            self._put(batch)
-
-    def _put(self, batch: Any) -> None:
+        if self.schema is None:
+            fields = {field.name: field for batch in held for field in batch.schema}
+            before, after = ["id", "tokens", "labels"], ["gold", "given", *(x.name for x in self._more())]
+            others = [name for name in fields if name not in (*before, *after)]
+            self.schema = pa.schema([fields[name] for name in (*before, *others, *after) if name in fields])
         if self._table is None:
-            self._table = self.format.writer(_library("pyarrow").PythonFile(self.file, mode="w"), self.schema)
+            self._table = self.format.writer(pa.PythonFile(self.file, mode="w"), self.schema)
+        self._table.write_table(pa.Table.from_batches(map(self._fitted, held), self.schema))
+        self._held, self._rows, self._bytes = [], 0, 0
+
+    def _fitted(self, batch: Any) -> Any:
+        """Rows with all columns of the table."""
         if unknown := [name for name in batch.schema.names if name not in self.schema.names]:
             raise FileError(
                 "a sequence has a column that the first ones do not have",
@@ -472,7 +473,7 @@ class TableWriter:
             )
         pa, there = _library("pyarrow"), set(batch.schema.names)
         arrays = [batch.column(x.name) if x.name in there else pa.nulls(len(batch), x.type) for x in self.schema]
-        self._table.write_batch(pa.RecordBatch.from_arrays(arrays, schema=self.schema))
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
     def _more(self) -> list[Any]:
         """Fields of what there is besides labels."""
@@ -505,7 +506,7 @@ class TableWriter:
             texts = pa.list_(pa.string())
             schema = pa.schema([("tokens", texts), ("labels", texts), *self._more()])
             self._held = [pa.RecordBatch.from_pylist([], schema)]
-        if self._held:
+        if self._held or self._table is None:
             self._release()
         self._table.close()
 
