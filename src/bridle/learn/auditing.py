@@ -245,7 +245,8 @@ def audit(
         if cuts is not None:
             known, values = widened(labels, labellings), [{}] * len(labellings) if given is None else given
             ids = [known.ids(names).tolist() for names in labellings]
-            return (1 - broken_in_documents(rules, ids, known, values, cuts).mean(axis=0)).tolist()
+            shares: list[float] = (1 - broken_in_documents(rules, ids, known, values, cuts).mean(axis=0)).tolist()
+            return shares
         broken = violations(rules, labellings, widened(labels, labellings), given, threads=threads) > 0
         return (1 - broken.mean(axis=0)).tolist() if len(broken) else [1.0] * len(rules)
 
