@@ -45,14 +45,14 @@ from measure import told, where
 
 USUAL = ((0.0, 1.0), (0.0, 0.1), (0.1, 0.1), (0.1, 0.01))
 MOST_TIMES = 6.0
-Parts = tuple[Fields, Fields, str]  # training data, test data, features
+Parts = tuple[Fields, Fields, str, list[str] | None]  # training data, test data, features, groups of training data
 
 
 # ---- data -----------------------------------------------------------------------------------------------------------
 
 
-def styles(seed: int) -> Parts:
-    """References in two citation styles for training, in four for the test."""
+def styles(seed: int, *, grouped: bool = False) -> Parts:
+    """References in two citation styles for training, in four for the test. grouped: a style is held out as a whole."""
     records = references.records()
     order = np.random.default_rng(seed).permutation(len(records)).tolist()
 
@@ -62,7 +62,8 @@ def styles(seed: int) -> Parts:
             [dict(example.columns) for example in examples], [[*example.known_labels] for example in examples]
         )
 
-    return fields(("acm", "lncs"), order[:60]), fields(("acm", "lncs", "apa", "mla"), order[60:260]), "fields"
+    train, test = fields(("acm", "lncs"), order[:60]), fields(("acm", "lncs", "apa", "mla"), order[60:260])
+    return train, test, "fields", ["acm"] * 60 + ["lncs"] * 60 if grouped else None
 
 
 def generated(seed: int) -> Parts:
@@ -83,19 +84,19 @@ def generated(seed: int) -> Parts:
         X.append({"word": words})
         y.append([f"L{label}" for label in labels])
     whole = Fields(X, y)
-    return whole.part(list(range(200))), whole.part(list(range(200, 1200))), "pos"
+    return whole.part(list(range(200))), whole.part(list(range(200, 1200))), "pos", None
 
 
 def split(name: str, run: Run, seed: int) -> Parts:
     """Return a data set of `bridle reproduce learned-rules`."""
     data_set = next(data_set for data_set in SETS if data_set.name == name)
-    return *data_set.split(run, seed), data_set.features
+    return *data_set.split(run, seed), data_set.features, None
 
 
 def tenth(name: str, run: Run, seed: int) -> Parts:
     """Return a data set with a tenth of its training data."""
-    train, test, features = split(name, run, seed)
-    return train.part(list(range(0, len(train), 10))), test, features
+    train, test, features, _ = split(name, run, seed)
+    return train.part(list(range(0, len(train), 10))), test, features, None
 
 
 def sets(run: Run) -> dict[str, Callable[[int], Parts]]:
@@ -103,13 +104,13 @@ def sets(run: Run) -> dict[str, Callable[[int], Parts]]:
     out: dict[str, Callable[[int], Parts]] = {data_set.name: partial(split, data_set.name, run) for data_set in SETS}
     for name in ("chunks: CoNLL-2000", "addresses: usaddress", "references: AnyStyle"):
         out[f"{name}, 10 %"] = partial(tenth, name, run)
-    return {**out, "references: two styles to four": styles, "generated": generated}
+    by_style = {"references: two styles to four, style held out": partial(styles, grouped=True)}
+    return {**out, "references: two styles to four": styles, **by_style, "generated": generated}
 
 
-def cut(fields: Fields, most: int, seed: int) -> Fields:
+def cut(fields: Fields, most: int, seed: int) -> list[int]:
     """Draw at most so many sequences."""
-    chosen = np.random.default_rng(seed).permutation(len(fields))[:most]
-    return fields.part(np.sort(chosen).tolist())
+    return [int(k) for k in np.sort(np.random.default_rng(seed).permutation(len(fields))[:most])]
 
 
 # ---- the two sides --------------------------------------------------------------------------------------------------
@@ -165,11 +166,13 @@ def busy() -> Iterator[None]:
 
 def compared(name: str, parts: Parts, most: int, seed: int, twice: bool) -> dict[str, Any]:
     """All figures of one data set."""
-    train, test, features = cut(parts[0], most, seed), cut(parts[1], 1000, seed), parts[2]
+    chosen, features = cut(parts[0], most, seed), parts[2]
+    train, test = parts[0].part(chosen), parts[1].part(cut(parts[1], 1000, seed))
+    groups = None if parts[3] is None else [parts[3][k] for k in chosen]
     begun = time.process_time()
     CRF(features=features, c1=0.1, c2=0.1, threads=1).fit(train.X, train.y)
     one_training, begun = time.process_time() - begun, time.process_time()
-    model = CRF(features=features, threads=1).fit(train.X, train.y)
+    model = CRF(features=features, threads=1).fit(train.X, train.y, groups=groups)
     whole = time.process_time() - begun
     tuning = model.tuning_
     assert tuning is not None
@@ -194,7 +197,8 @@ def compared(name: str, parts: Parts, most: int, seed: int, twice: bool) -> dict
         row[f"p {by}"] = signs(test.y, ours, guesses[best])[by]
     if twice:
         with busy():
-            again = CRF(features=features, threads=(os.cpu_count() or 1) + 1).fit(train.X, train.y).tuning_
+            other = CRF(features=features, threads=(os.cpu_count() or 1) + 1)
+            again = other.fit(train.X, train.y, groups=groups).tuning_
         assert again is not None
         first, second = ([asdict(trial) | {"seconds": 0} for trial in tuned.trials] for tuned in (tuning, again))
         row["same"] = first == second and (tuning.c1, tuning.c2) == (again.c1, again.c2)
