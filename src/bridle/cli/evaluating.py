@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from itertools import chain, tee
+from itertools import chain, pairwise, tee
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -40,8 +40,10 @@ from bridle.data.files import read_chosen
 from bridle.data.pairing import CHARACTERS, Style, carried_over, check_tokens, paired
 from bridle.data.reader import Reader
 from bridle.data.standoff import Standoff
+from bridle.decoding.documents import cuts_of
 from bridle.errors import Argument, FileError
 from bridle.learn.evidence import violations
+from bridle.learn.trials import broken_in_documents
 from bridle.models import Tagger
 from bridle.report import score
 from bridle.report.evaluation import LABELS, Evaluation, RuleCount, WrongSequence
@@ -252,7 +254,10 @@ def sequence_name(gold: Example, k: int) -> str:
 def _broken(
     pairs: list[Pair], rules: list[Path], tagger: Tagger | None, lenient: bool, threads: int
 ) -> list[RuleCount]:
-    """Count the sequences that break each rule, with gold labels, if all are known, and with predicted labels."""
+    """Count what breaks each rule, with gold labels, if all are known, and with predicted labels.
+
+    These are sequences or, if they have documents, the documents whose labels are all there.
+    """
     predicted = [list(b) for _, b in pairs]
     gold = {k: a.known_labels for k, (a, _) in enumerate(pairs) if None not in (a.labels or ())}
     names = [labels for labels in (*gold.values(), *predicted) if set(labels) != {UNANSWERED}]
@@ -262,6 +267,17 @@ def _broken(
     answered = [k for k, labels in enumerate(predicted) if set(labels) != {UNANSWERED}]
 
     def count(labels: list[list[str]], where: Iterable[int]) -> list[int]:
+        if pairs and pairs[0][0].group is not None:
+            cuts = cuts_of([document_of(a) for a, _ in pairs])
+            there, whole = dict(zip(where, labels, strict=True)), list[int]()
+            for low, high in pairwise(cuts):
+                whole += range(low, high) if all(k in there for k in range(low, high)) else ()
+            if not whole:
+                return [0] * len(obeyed)
+            ids = [known.ids(there[k]).tolist() for k in whole]
+            kept = cuts_of([document_of(pairs[k][0]) for k in whole])
+            values = [given[k] for k in whole]
+            return [int(n) for n in broken_in_documents(obeyed, ids, known, values, kept).sum(axis=0)]
         broken = violations(obeyed, labels, known, [given[k] for k in where], threads=threads) > 0
         return [int(n) for n in broken.sum(axis=0)]
 
