@@ -78,7 +78,8 @@ def tag(
         Largest size of a block, in memory; one block is one written file and one step of a checkpoint. By default 16
         MiB with a checkpoint, else what the context of `dataset` says.
     **options
-        Options of `bridle.arrow.Tag`: ``output``, ``scores``, ``k``, ``prefix`` and so on.
+        Options of `bridle.arrow.Tag`: ``output``, ``scores``, ``k``, ``prefix`` and so on. With ``groups``, Ray brings
+        the rows of each document together, in the order of `id_column`; this does not work with a checkpoint.
 
     Returns
     -------
@@ -112,14 +113,20 @@ def tag(
     if checkpoint is not None:
         _check_checkpoint(dataset, id_column)
     processors = float(_ray().cluster_resources().get("CPU", 0))
-    tagged = dataset.map_batches(
-        BridleTag,
-        batch_format="pyarrow",
-        batch_size=batch_size,
-        compute=data.ActorPoolStrategy(min_size=smallest, max_size=largest),
-        fn_constructor_args=(_ray().put(tagger),),
-        num_cpus=cpus_per_actor(largest, num_cpus, total=processors, checkpoint=checkpoint is not None),
-    )
+    settings: dict[str, Any] = {
+        "batch_format": "pyarrow",
+        "compute": data.ActorPoolStrategy(min_size=smallest, max_size=largest),
+        "fn_constructor_args": (_ray().put(tagger), id_column),
+        "num_cpus": cpus_per_actor(largest, num_cpus, total=processors, checkpoint=checkpoint is not None),
+    }
+    if tagger.groups is None:
+        tagged = dataset.map_batches(BridleTag, batch_size=batch_size, **settings)
+    else:
+        if checkpoint is not None or id_column is None:
+            got = "no id_column" if checkpoint is None else "a checkpoint"
+            wanted = "id_column, which orders the rows of a document, and no checkpoint"
+            raise ModelError("documents are brought together", got=got, wanted=wanted, argument=Argument("groups"))
+        tagged = dataset.groupby(tagger.groups).map_groups(BridleTag, **settings)
     if checkpoint is None and block_bytes is None:
         return tagged
     tagged = data.Dataset.copy(tagged, _deep_copy=True)  # with its own context; that of `dataset` stays unchanged
@@ -137,11 +144,12 @@ def tag(
 class BridleTag:
     """An actor that tags; Ray creates one in each process of the pool, and shows its name."""
 
-    def __init__(self, tagger: Any) -> None:
+    def __init__(self, tagger: Any, id_column: str | None) -> None:
         self.tag: Tag = _ray().get(tagger)
+        self.id_column = id_column
 
     def __call__(self, table: Any) -> Any:
-        return self.tag(table)
+        return self.tag(table if self.tag.groups is None else table.sort_by(self.id_column))
 
 
 def cpus_per_actor(actors: int, num_cpus: float | None, *, total: float, checkpoint: bool) -> float:

@@ -73,7 +73,8 @@ def tag(
         How the model gets to the executors: as a file that each executor fetches once, as a broadcast variable, or
         not at all, because `model` is a path that all machines see.
     **options : object
-        Options of `bridle.arrow.Tag`, for example ``output``, ``scores``, ``keep`` and ``time_limit``.
+        Options of `bridle.arrow.Tag`, for example ``output``, ``scores``, ``keep`` and ``time_limit``. With ``groups``,
+        the rows of each document are brought together, in their order, so the result has another order of rows.
 
     Returns
     -------
@@ -103,19 +104,41 @@ def tag(
             options["keep"] = [id_column, *kept]
     on_driver = Tag(model, rules, **options)
     schema = _schema(df, on_driver)
-    return _map_in_arrow(df, function(shipped(df.sparkSession, model, ship), on_driver.rules, options), schema)
+    mapped = function(shipped(df.sparkSession, model, ship), on_driver.rules, options)
+    if on_driver.groups is not None:
+        return _by_document(df, mapped, schema, on_driver.groups)
+    return _on_workers(df, lambda: df.mapInArrow(mapped, schema))
 
 
-def _map_in_arrow(df: Any, mapped: Callable[..., Iterator[Any]], schema: Any) -> Any:
-    """Return ``df.mapInArrow``. Python workers on this machine are this Python, unless PYSPARK_PYTHON names another."""
+def _on_workers(df: Any, transform: Callable[[], Any]) -> Any:
+    """Return a transformed data frame. Python workers on this machine are this Python, unless PYSPARK_PYTHON is set."""
     context = getattr(df.sparkSession, "sparkContext", None)  # None in Spark Connect
     if context is None or not context.master.startswith("local") or context.pythonExec != "python3":
-        return df.mapInArrow(mapped, schema)
+        return transform()
     context.pythonExec = sys.executable  # the default may be a Python without Bridle
     try:
-        return df.mapInArrow(mapped, schema)
+        return transform()
     finally:
         context.pythonExec = "python3"
+
+
+def _by_document(df: Any, mapped: Callable[..., Iterator[Any]], schema: Any, groups: str) -> Any:
+    """Call the function once per document, with all its rows in their order."""
+    from pyspark.sql.functions import monotonically_increasing_id
+
+    if df.isStreaming:
+        wanted = "a data frame that is not streaming, or sequences without documents"
+        raise FileError("a stream has no whole documents", got=f"groups={groups!r}", wanted=wanted)
+    row = "_bridle_row"
+
+    def tagged(table):  # type: ignore[no-untyped-def]  # pickled by its code, as in `function`
+        import pyarrow
+
+        ordered = table.sort_by(row).drop_columns([row]).combine_chunks()
+        return pyarrow.Table.from_batches(list(mapped(iter(ordered.to_batches()))))
+
+    numbered = df.withColumn(row, monotonically_increasing_id())
+    return _on_workers(df, lambda: numbered.groupBy(groups).applyInArrow(tagged, schema))
 
 
 def checksum(df: Any, id_column: str = "id") -> str:
@@ -460,7 +483,7 @@ def count_rows(df: Any, id_column: str = "id") -> Counts:
     names = {"id": id_column, "status": "status", "error": "error"}
     columns = [col(f"`{name}`").alias(key) for key, name in names.items() if name in df.columns]
     chosen = df.select(*columns or [lit(0).alias("row")])
-    rows = _map_in_arrow(chosen, _count_batches, "counts string").collect()
+    rows = _on_workers(chosen, lambda: chosen.mapInArrow(_count_batches, "counts string")).collect()
     return sum((Counts.from_json(json.loads(row.counts)) for row in rows), Counts())
 
 

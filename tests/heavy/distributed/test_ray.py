@@ -245,3 +245,18 @@ def test_the_page_runs(tmp_path: Path) -> None:
 def test_doctests(ray: Any) -> None:
     ray.shutdown()  # examples start a cluster of their own
     assert doctest.testmod(importlib.import_module("bridle.integrations.ray")).failed == 0
+
+
+def test_documents_are_never_split(ray: Any) -> None:
+    X, y = [["Boston", "is", "big"], ["Boston", "won"]], [["LOC", "O", "O"], ["ORG", "O"]]
+    model = bridle.CRF(features=["word[0]", "word[1]"], c2=0.1).fit(X * 5 + X[:1] * 9, y * 5 + y[:1] * 9)
+    rows = [{"id": k, "tokens": X[k % 2], "doc": f"d{k // 2}"} for k in range(40)]
+    rules = ["in the document: same label for equal tokens"]
+    wanted = model.predict([row["tokens"] for row in rows], rules, groups=[row["doc"] for row in rows])
+    assert wanted != model.predict([row["tokens"] for row in rows], rules)
+    dataset = ray.data.from_items(rows, override_num_blocks=7).random_shuffle(seed=1)
+    tagged = tag(dataset, model, rules, id_column="id", groups="doc", actors=1)
+    labels = {row["id"]: list(row["labels"]) for row in tagged.take_all()}
+    assert [labels[k] for k in range(40)] == wanted
+    with pytest.raises(ModelError, match="documents are brought together; got no id_column"):
+        tag(dataset, model, rules, groups="doc")

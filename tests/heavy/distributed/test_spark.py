@@ -369,3 +369,15 @@ def test_the_page_is_true(trials: ModuleType, tmp_path: Path, monkeypatch: pytes
     monkeypatch.delenv("PYSPARK_PYTHON")
     monkeypatch.setenv("PATH", path_without_bridle(tmp_path))
     run_page("docs/integrations/spark.md", tmp_path, seconds=600)
+
+
+def test_documents_are_never_split(spark: Any) -> None:
+    X, y = [["Boston", "is", "big"], ["Boston", "won"]], [["LOC", "O", "O"], ["ORG", "O"]]
+    model = bridle.CRF(features=["word[0]", "word[1]"], c2=0.1).fit(X * 5 + X[:1] * 9, y * 5 + y[:1] * 9)
+    rows = [(k, X[k % 2], f"d{k // 2}") for k in range(40)]
+    rules = ["in the document: same label for equal tokens"]
+    wanted = model.predict([words for _, words, _ in rows], rules, groups=[doc for *_, doc in rows])
+    assert wanted != model.predict([words for _, words, _ in rows], rules)
+    df = spark.createDataFrame(rows, ["id", "tokens", "doc"]).repartition(5, "id")
+    labels = {row.id: row.labels for row in tag(df, model, rules, id_column="id", groups="doc").collect()}
+    assert [labels[k] for k in range(40)] == wanted

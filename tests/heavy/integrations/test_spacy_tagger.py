@@ -512,3 +512,17 @@ def test_lists_that_rules_name_are_saved_with_the_pipeline(names: Model, tmp_pat
 def test_a_column_that_spacy_does_not_pass_is_named(names: Model) -> None:
     with pytest.raises(bridle.GivenError, match="there is no column 'pos'"):
         with_tagger(names, sets="ents", rules=["fix LOC at pos /NNP/"])("Ada met London .")
+
+
+def test_the_sentences_of_a_doc_are_decoded_together() -> None:
+    X, y = [["Boston", "is", "big"], ["Boston", "won"]], [["LOC", "O", "O"], ["ORG", "O"]]
+    model = bridle.CRF(features=["word[0]", "word[1]"], c2=0.1).fit(X * 5 + X[:1] * 9, y * 5 + y[:1] * 9)
+    nlp = spacy.blank("en")
+    nlp.add_pipe("sentencizer")
+    rule = "in the document: same label for equal tokens /[A-Z].*/"
+    nlp.add_pipe("bridle_tagger", config={"rules": [rule], "sequences": "sents"}).model = model
+    docs = list(nlp.pipe(["Boston is big . Boston won", "Boston won"]))
+    assert [[token.tag_ for token in doc if token.text == "Boston"] for doc in docs] == [["LOC", "LOC"], ["ORG"]]
+    records = docs[0]._.bridle["bridle_tagger"]
+    assert [record["status"] for record in records] == ["optimal"] * 2
+    assert records[0]["score"] == records[1]["score"]  # of the document
