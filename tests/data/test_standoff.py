@@ -307,9 +307,9 @@ def test_the_outside_label_is_no_span_under_io(tmp_path: Path) -> None:
     ("name", "data", "message"),
     [
         ("spans", "{", "x:1: not a JSON line"),
-        ("spans", '{"text": ' + "[" * 100_000, "x:1: not a JSON line; got .*: maximum recursion"),
+        ("spans", '{"text": ' + "[" * 100_000, "x:1: not a JSON line; got maximum recursion"),
         ("spans", '{"text": "\\ud800"}', "x:1: not a JSON line; got .*surrogates"),
-        ("spans", '{"text": "a", "spans": [' + "9" * 5000 + "]}", "x:1: not a JSON line; got .*: Exceeds the limit"),
+        ("spans", '{"text": "a", "spans": [' + "9" * 5000 + "]}", "x:1: not a JSON line; got Exceeds the limit"),
         ("spans", "[]", "x:1: a line is not a JSON object"),
         ("spans", "{}", "x:1: there is no text; got no keys; wanted the key 'text'"),
         ("spans", '{"text": 3}', "x:1: the text must be a string; got 3"),
