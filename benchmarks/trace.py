@@ -31,6 +31,7 @@ from bridle.cli import app
 from bridle.errors import MissingExtra
 
 _SKIPPED = re.compile(r".*(__main__$|\.integrations\.|\.cli\.)").match
+_DECLARES = "cli/options.py", "option"  # of other commands, if something has imported them
 ROOT = str(Path(bridle.__file__).parent) + os.sep
 RULES = "at most 1 token of N\nstarts with D\nfix V at tokens /sat/\nN before V  [penalty 2.0]\n"
 SENTENCES = "the D\ncat N\nsat V\n\na D\ndog N\nran V\noff P\n\n"
@@ -68,7 +69,8 @@ def traced(words: Sequence[str]) -> Trace:
 
     def note(frame: FrameType, event: str, _argument: object) -> None:
         if event == "call" and frame.f_code.co_filename.startswith(ROOT):
-            calls.append((frame.f_code.co_filename[len(ROOT) :], frame.f_code.co_qualname))
+            call = frame.f_code.co_filename[len(ROOT) :], frame.f_code.co_qualname
+            calls.extend([call] if call != _DECLARES else [])
 
     with redirect_stdout(io.TextIOWrapper(io.BytesIO())), redirect_stderr(io.StringIO()), suppress(SystemExit):
         sys.setprofile(note)

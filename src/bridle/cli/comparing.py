@@ -58,8 +58,7 @@ def compare_systems(
         ),
     ],
     model: Annotated[
-        Path | None,
-        typer.Option("--model", metavar="MODEL", help="Model for .rules files; compared without rules, too."),
+        Path | None, opt.option("--model MODEL", "Model for .rules files; compared without rules, too.")
     ] = None,
     lenient: opt.LenientOption = False,
     reads: opt.DataOptions,
@@ -67,15 +66,12 @@ def compare_systems(
     predicted_option: PredictedOptions = None,
     scheme: SegmentsOption = Segments.AUTO,
     on_unknown: opt.OnUnknownOption = opt.OnUnknown.WRONG,
-    samples: Annotated[
-        int, typer.Option("--samples", metavar="N", min=1, help="Number of bootstrap samples.")
-    ] = 10_000,
+    samples: Annotated[int, opt.option("--samples N", "Number of bootstrap samples.", min=1)] = 10_000,
     html: Annotated[
-        Path | None,
-        typer.Option("--html", metavar="FILE", help="Also write an HTML page, with differing sequences side by side."),
+        Path | None, opt.option("--html FILE", "Also write an HTML page, with differing sequences side by side.")
     ] = None,
     differing: Annotated[
-        int, typer.Option("--differing", metavar="N", min=0, help="Number of differing sequences on the page.")
+        int, opt.option("--differing N", "Number of differing sequences on the page.", min=0)
     ] = _ON_PAGE,
     seed: opt.SeedOption = 0,
     threads: opt.ThreadsOption = 0,

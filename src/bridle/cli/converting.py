@@ -14,9 +14,7 @@ from bridle.cli.base import Command, app, check_model_path, check_writable, json
 @app.command(cls=Command)
 def convert(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="CRFsuite model file.", show_default=False)],
-    out: Annotated[
-        Path, typer.Option("-o", "--out", metavar="FILE", help="Bridle model to write.", show_default=False)
-    ],
+    out: Annotated[Path, opt.option("-o, --out FILE", "Bridle model to write.", show_default=False)],
     scheme: opt.SchemeOption = opt.Scheme.AUTO,
     as_json: opt.JsonOption = False,
 ) -> None:

@@ -38,9 +38,7 @@ def decode(
     time_limit: opt.TimeLimitOption = None,
     max_memory: opt.MemoryOption = None,
     on_infeasible: opt.OnInfeasibleOption = opt.OnInfeasible.RAISE,
-    k: Annotated[
-        int | None, typer.Option("--k", metavar="N", min=1, help="Also print the N best labellings of each sequence.")
-    ] = None,
+    k: Annotated[int | None, opt.option("--k N", "Also print the N best labellings of each sequence.", min=1)] = None,
     out: opt.OutOption = None,
     progress: opt.ProgressOption = None,
 ) -> None:

@@ -17,7 +17,7 @@ PAGE = "bridle-demo.html"
 
 @app.command(cls=Command)
 def demo(
-    out: Annotated[Path, typer.Option("-o", "--out", metavar="FILE", help="HTML report to write.")] = Path(PAGE),
+    out: Annotated[Path, opt.option("-o, --out FILE", "HTML report to write.")] = Path(PAGE),
     as_json: opt.JsonOption = False,
 ) -> None:
     """Show what rules do, on references that ship with Bridle.

@@ -69,25 +69,22 @@ class Segments(StrEnum):
 
 SegmentsOption = Annotated[
     Segments,
-    typer.Option(
-        "--scheme",
-        metavar="|".join(Segments),
+    opt.option(
+        f"--scheme {'|'.join(Segments)}",
+        "Tagging scheme of the labels; none: a segment is a run of one label.",
         case_sensitive=False,
-        help="Tagging scheme of the labels; none: a segment is a run of one label.",
     ),
 ]
 PredictedFormat = Annotated[
     str | None,
-    typer.Option(
-        "--predicted-format",
-        metavar="NAME",
+    opt.option(
+        "--predicted-format NAME",
+        "Format of predictions in files. Default: by the suffix or the first lines, or that of GOLD.",
         autocompletion=opt.COMPLETE_FORMATS,
-        help="Format of predictions in files. Default: by the suffix or the first lines, or that of GOLD.",
     ),
 ]
 PredictedOptions = Annotated[
-    list[str] | None,
-    typer.Option("--predicted-option", metavar="KEY=VALUE", help="Option of that format; can be repeated."),
+    list[str] | None, opt.option("--predicted-option KEY=VALUE", "Option of that format; can be repeated.")
 ]
 
 
@@ -102,13 +99,12 @@ def evaluate(
             metavar="PREDICTED", help="The same sequences, labelled by a tagger, in any format.", show_default=False
         ),
     ] = None,
-    model: Annotated[Path | None, typer.Option("--model", metavar="MODEL", help="Tag GOLD with this model.")] = None,
+    model: Annotated[Path | None, opt.option("--model MODEL", "Tag GOLD with this model.")] = None,
     rules: Annotated[
         list[Path] | None,
-        typer.Option(
-            "--rules",
-            metavar="FILE",
-            help="Count the sequences that break each rule; with --model, also obey the rules. Can be repeated.",
+        opt.option(
+            "--rules FILE",
+            "Count the sequences that break each rule; with --model, also obey the rules. Can be repeated.",
         ),
     ] = None,
     lenient: opt.LenientOption = False,
@@ -118,20 +114,14 @@ def evaluate(
     scheme: SegmentsOption = Segments.AUTO,
     on_unknown: opt.OnUnknownOption = opt.OnUnknown.WRONG,
     by_label: Annotated[
-        bool, typer.Option("--by-label", help=f"Show all labels, even if there are more than {LABELS}.")
+        bool, opt.option("--by-label", f"Show all labels, even if there are more than {LABELS}.")
     ] = False,
     wrong: Annotated[
         int | None,
-        typer.Option(
-            "--wrong",
-            metavar="N",
-            min=0,
-            help="Show the first N sequences with a wrong label. Default with --html: 50.",
-        ),
+        opt.option("--wrong N", "Show the first N sequences with a wrong label. Default with --html: 50.", min=0),
     ] = None,
     html: Annotated[
-        Path | None,
-        typer.Option("--html", metavar="FILE", help="Also write an HTML page with all tables and wrong sequences."),
+        Path | None, opt.option("--html FILE", "Also write an HTML page with all tables and wrong sequences.")
     ] = None,
     threads: opt.ThreadsOption = 0,
     as_json: opt.JsonOption = False,

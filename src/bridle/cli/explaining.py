@@ -66,20 +66,18 @@ def explain(
     lenient: opt.LenientOption = False,
     scores: Annotated[
         str | None,
-        typer.Option(
-            "--scores", metavar="FILE", help="Explain these scores instead of a model; same formats as bridle decode."
-        ),
+        opt.option("--scores FILE", "Explain these scores instead of a model; same formats as bridle decode."),
     ] = None,
     sequence: Annotated[
-        int | None, typer.Option("--sequence", metavar="N", min=0, help="Explain sequence number N, counted from 0.")
+        int | None, opt.option("--sequence N", "Explain sequence number N, counted from 0.", min=0)
     ] = None,
-    name: Annotated[str | None, typer.Option("--id", metavar="ID", help="Explain the sequence with this id.")] = None,
-    text: Annotated[str | None, typer.Option("--text", metavar="TEXT", help="Explain this text.")] = None,
-    k: Annotated[int, typer.Option("--k", metavar="N", min=0, help="Number of next best labellings to show.")] = 5,
-    html: Annotated[Path | None, typer.Option(metavar="FILE", help="Also write an HTML page.")] = None,
-    svg: Annotated[Path | None, typer.Option(metavar="FILE", help="Also write the trellis as an SVG picture.")] = None,
+    name: Annotated[str | None, opt.option("--id ID", "Explain the sequence with this id.")] = None,
+    text: Annotated[str | None, opt.option("--text TEXT", "Explain this text.")] = None,
+    k: Annotated[int, opt.option("--k N", "Number of next best labellings to show.", min=0)] = 5,
+    html: Annotated[Path | None, opt.option("--html FILE", "Also write an HTML page.")] = None,
+    svg: Annotated[Path | None, opt.option("--svg FILE", "Also write the trellis as an SVG picture.")] = None,
     whole: Annotated[
-        bool, typer.Option("--all", help="Show all tokens of a long sequence, not only those near a change.")
+        bool, opt.option("--all", "Show all tokens of a long sequence, not only those near a change.")
     ] = False,
     reads: opt.DataOptions,
     labels: opt.LabelsOption = None,

@@ -39,19 +39,16 @@ def features(
     what: Annotated[
         str | None, typer.Argument(metavar="SET|DATA", help="Ready-made feature set to print, or file with sequences.")
     ] = None,
-    text: Annotated[str | None, typer.Option("--text", metavar="TEXT", help="Show the features of this text.")] = None,
+    text: Annotated[str | None, opt.option("--text TEXT", "Show the features of this text.")] = None,
     asked: Annotated[
         str | None,
-        typer.Option(
-            "--features",
-            metavar="NAME",
+        opt.option(
+            "--features NAME",
+            "Feature set or template file. Default: auto for DATA, ner for --text.",
             autocompletion=opt.COMPLETE_FEATURES,
-            help="Feature set or template file. Default: auto for DATA, ner for --text.",
         ),
     ] = None,
-    sequence: Annotated[
-        int, typer.Option(metavar="N", min=0, help="Show sequence number N of DATA, counted from 0.")
-    ] = 0,
+    sequence: Annotated[int, opt.option("--sequence N", "Show sequence number N of DATA, counted from 0.", min=0)] = 0,
     format: opt.FormatOption = None,
     columns: opt.ColumnsOption = None,
     label: opt.LabelOption = None,

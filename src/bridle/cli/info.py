@@ -25,14 +25,12 @@ def info(
     model: Annotated[Path | None, typer.Argument(metavar="MODEL", help="Model file to describe.")] = None,
     top: Annotated[
         int,
-        typer.Option(
-            metavar="N",
-            min=0,
-            help="Show the N features of each label, and the N transitions, with the largest weights.",
+        opt.option(
+            "--top N", "Show the N features of each label, and the N transitions, with the largest weights.", min=0
         ),
     ] = 10,
     label: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Show only the weights of this label or segment type.")
+        str | None, opt.option("--label NAME", "Show only the weights of this label or segment type.")
     ] = None,
     as_json: opt.JsonOption = False,
 ) -> None:

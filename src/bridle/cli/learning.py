@@ -71,69 +71,66 @@ class Penalty(StrEnum):
 def learn(
     *,
     context: typer.Context,
-    out: Annotated[str, typer.Option("-o", "--out", metavar="FILE", help="File for the rules; - writes to stdout.")],
+    out: Annotated[str, opt.option("-o, --out FILE", "File for the rules; - writes to stdout.")],
     data: Annotated[
         list[str] | None,
         typer.Argument(metavar="[DATA]...", help="Labelled sequences, optionally gzipped; - reads stdin."),
     ] = None,
-    gold: Annotated[
-        list[str] | None, typer.Option("--gold", metavar="FILE", help="The same as DATA; can be repeated.")
-    ] = None,
+    gold: Annotated[list[str] | None, opt.option("--gold FILE", "The same as DATA; can be repeated.")] = None,
     scores: opt.ScoresOption = None,
     labels: opt.LabelsOption = None,
     kind: Annotated[
         Kind,
-        typer.Option(
-            help="relational: rules about the labels of a sequence (a .rules file). "
-            "deterministic: contexts that fix the label of a token."
+        opt.option(
+            "--kind",
+            "relational: rules about the labels of a sequence (a .rules file). "
+            "deterministic: contexts that fix the label of a token.",
         ),
     ] = Kind.RELATIONAL,
     kinds: Annotated[
-        str | None, typer.Option(metavar="A,B,...", help=f"Kinds of rules to learn: {', '.join(ALL)}. Default: all.")
+        str | None, opt.option("--kinds A,B,...", f"Kinds of rules to learn: {', '.join(ALL)}. Default: all.")
     ] = None,
-    soft: Annotated[bool, typer.Option("--soft/--hard", help="Learn soft rules with penalties, or hard rules.")] = True,
+    soft: Annotated[bool, opt.option("--soft/--hard", "Learn soft rules with penalties, or hard rules.")] = True,
     penalty: Annotated[
         Penalty,
-        typer.Option(
-            help="How to set penalties. model: by what a rule adds to the model. joint: together, by decoding. "
-            "counts, log-odds: by how often a rule held, as if the model knew nothing."
+        opt.option(
+            "--penalty",
+            "How to set penalties. model: by what a rule adds to the model. joint: together, by decoding. "
+            "counts, log-odds: by how often a rule held, as if the model knew nothing.",
         ),
     ] = Penalty.MODEL,
     model: Annotated[
-        Path | None, typer.Option(metavar="MODEL", help="Learn penalties for this model. Default: one trained on DATA.")
+        Path | None, opt.option("--model MODEL", "Learn penalties for this model. Default: one trained on DATA.")
     ] = None,
     cross_fit: opt.CrossFitOption = None,
     hold_out: opt.HoldOutOption = opt.HoldOut.SEQUENCES,
     scored_by: opt.ScoredByOption = opt.ScoredBy.AUTO,
     on_unknown: opt.LearnableOption = opt.Learnable.RAISE,
     tune: Annotated[
-        str | None, typer.Option(metavar="FILE", help="--penalty joint: learn penalties on this file, not on DATA.")
+        str | None, opt.option("--tune FILE", "--penalty joint: learn penalties on this file, not on DATA.")
     ] = None,
     dev: Annotated[
-        str | None,
-        typer.Option(metavar="FILE", help="--penalty joint: keep the penalties that are best on this file."),
+        str | None, opt.option("--dev FILE", "--penalty joint: keep the penalties that are best on this file.")
     ] = None,
     iterations: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="--penalty joint: maximum number of passes. Default: 20.")
+        int | None, opt.option("--iterations N", "--penalty joint: maximum number of passes. Default: 20.", min=1)
     ] = None,
     patience: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="--penalty joint: stop after N passes without a gain.")
+        int | None, opt.option("--patience N", "--penalty joint: stop after N passes without a gain.", min=1)
     ] = None,
     min_support: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Minimum number of sequences to which a rule must apply.")
+        int | None, opt.option("--min-support N", "Minimum number of sequences to which a rule must apply.", min=1)
     ] = None,
     significance: Annotated[
-        float | None, typer.Option(metavar="X", help="Accepted share of rules that are due to chance.")
+        float | None, opt.option("--significance X", "Accepted share of rules that are due to chance.")
     ] = None,
     max_rules: Annotated[
         int | None,
-        typer.Option(
-            metavar="N", min=1, help="Keep at most the N most useful rules; --penalty model: consider only N."
-        ),
+        opt.option("--max-rules N", "Keep at most the N most useful rules; --penalty model: consider only N.", min=1),
     ] = None,
     scheme: opt.SchemeOption = opt.Scheme.AUTO,
     cutoff: Annotated[
-        int, typer.Option(metavar="N", min=0, help="Deterministic rules: a context must occur more than N times.")
+        int, opt.option("--cutoff N", "Deterministic rules: a context must occur more than N times.", min=0)
     ] = 5,
     reads: opt.DataOptions,
     seed: opt.SeedOption = 0,
@@ -432,13 +429,7 @@ def _joint(
             show_progress(step.iteration, step.iterations, f"{step.loss:.2%} wrong{score}  {step.seconds:.2f} s")
 
         try:
-            learner.fit(
-                X,
-                y,
-                given=given,
-                **dev_inputs(dev),
-                watch=watch,
-            )
+            learner.fit(X, y, given=given, **dev_inputs(dev), watch=watch)
         except KeyboardInterrupt:
             if not hasattr(learner, "weights_"):
                 raise

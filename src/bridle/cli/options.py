@@ -85,6 +85,12 @@ class TokensKind(StrEnum):
         return next(kind for kind in TOKENS if kind == self.value)
 
 
+def option(usage: str, help: str, panel: str | None = None, **more: Any) -> Any:
+    """Declare an option by its use, such as "-o, --out FILE"; more: arguments of `typer.Option`."""
+    flags, _, metavar = usage.replace(", ", ",").partition(" ")
+    return typer.Option(*flags.split(","), metavar=metavar or None, help=help, rich_help_panel=panel, **more)
+
+
 def complete_from(names: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:
     """Return the completion of a partial word in a shell."""
     return lambda incomplete: [name for name in names() if name.startswith(incomplete)]
@@ -161,37 +167,26 @@ LabelledArgument = Annotated[
 ]
 FormatOption = Annotated[
     str | None,
-    typer.Option(
-        "--format",
-        metavar="NAME",
-        autocompletion=COMPLETE_FORMATS,
-        help="Format of the data: conll, jsonl, csv, text, doccano, labelstudio, ... "
+    option(
+        "--format NAME",
+        "Format of the data: conll, jsonl, csv, text, doccano, labelstudio, ... "
         "Default: by the suffix or the first lines.",
-        rich_help_panel=DATA,
+        DATA,
+        autocompletion=COMPLETE_FORMATS,
     ),
 ]
-ColumnsOption = Annotated[
-    str | None,
-    typer.Option(
-        "--columns", metavar="A,B,...", help="Names of the columns, in order; _ skips one.", rich_help_panel=DATA
-    ),
-]
-LabelOption = Annotated[
-    str | None,
-    typer.Option("--label", metavar="NAME", help="Name or number of the column with the labels.", rich_help_panel=DATA),
-]
+ColumnsOption = Annotated[str | None, option("--columns A,B,...", "Names of the columns, in order; _ skips one.", DATA)]
+LabelOption = Annotated[str | None, option("--label NAME", "Name or number of the column with the labels.", DATA)]
 FormatOptions = Annotated[
-    list[str] | None,
-    typer.Option("--option", metavar="KEY=VALUE", help="Option of the format; can be repeated.", rich_help_panel=DATA),
+    list[str] | None, option("--option KEY=VALUE", "Option of the format; can be repeated.", DATA)
 ]
 MapOption = Annotated[
     list[str] | None,
-    typer.Option(
-        "--map",
-        metavar="OLD=NEW,...|FILE",
-        help="New names of labels; a file has OLD=NEW, or OLD and NEW with a TAB between them, on each line. "
+    option(
+        "--map OLD=NEW,...|FILE",
+        "New names of labels; a file has OLD=NEW, or OLD and NEW with a TAB between them, on each line. "
         "Can be repeated.",
-        rich_help_panel=DATA,
+        DATA,
     ),
 ]
 GroupsOption = Annotated[
@@ -227,165 +222,119 @@ class DataOptions:
 
 TokensOption = Annotated[
     TokensKind | None,
-    typer.Option(
-        "--tokens",
-        help="How to split texts into tokens. Default: as the training data was split.",
-        rich_help_panel=DATA,
-    ),
+    option("--tokens", "How to split texts into tokens. Default: as the training data was split.", DATA),
 ]
-LabelsOption = Annotated[
-    str | None,
-    typer.Option("--labels", metavar="A,B,...", help="Labels, in the order of the columns.", rich_help_panel=DATA),
-]
-LabelsFileOption = Annotated[
-    Path | None,
-    typer.Option("--labels-file", metavar="FILE", help="File with the labels, one per line.", rich_help_panel=DATA),
-]
+LabelsOption = Annotated[str | None, option("--labels A,B,...", "Labels, in the order of the columns.", DATA)]
+LabelsFileOption = Annotated[Path | None, option("--labels-file FILE", "File with the labels, one per line.", DATA)]
 SchemeOption = Annotated[
     Scheme,
-    typer.Option(
-        "--scheme",
-        metavar="|".join(Scheme),
+    option(
+        f"--scheme {'|'.join(Scheme)}",
+        "Tagging scheme of the labels; auto: recognised from their names.",
+        DATA,
         case_sensitive=False,
-        help="Tagging scheme of the labels; auto: recognised from their names.",
-        rich_help_panel=DATA,
     ),
 ]
 
 OnUnknownOption = Annotated[
     OnUnknown,
-    typer.Option(
+    option(
         "--on-unknown",
-        help="What to do with gold labels that the model does not know: stop, leave out the sequence, or count the "
+        "What to do with gold labels that the model does not know: stop, leave out the sequence, or count the "
         "label as wrong.",
-        rich_help_panel=DATA,
+        DATA,
     ),
 ]
 LearnableOption = Annotated[
     Learnable,
-    typer.Option(
+    option(
         "--on-unknown",
-        help="What to do with gold labels that the model does not know: stop, or leave out the sequence.",
-        rich_help_panel=DATA,
+        "What to do with gold labels that the model does not know: stop, or leave out the sequence.",
+        DATA,
     ),
 ]
 
 # ---- rules and decoding ---------------------------------------------------------------------------------------------
 
-RulesOption = Annotated[
-    list[Path] | None, typer.Option("--rules", metavar="FILE", help=".rules file to obey; can be repeated.")
-]
-LenientOption = Annotated[
-    bool,
-    typer.Option("--lenient", help="Leave out rules about unknown labels, with a warning.", rich_help_panel=RULES),
-]
+RulesOption = Annotated[list[Path] | None, option("--rules FILE", ".rules file to obey; can be repeated.")]
+LenientOption = Annotated[bool, option("--lenient", "Leave out rules about unknown labels, with a warning.", RULES)]
 OnInfeasibleOption = Annotated[
     OnInfeasible,
-    typer.Option(
+    option(
         "--on-infeasible",
-        help="What to do if no labelling obeys the hard rules: stop, break the fewest rules, or skip the sequence.",
-        rich_help_panel=RULES,
+        "What to do if no labelling obeys the hard rules: stop, break the fewest rules, or skip the sequence.",
+        RULES,
     ),
 ]
 EngineOption = Annotated[
     str,
-    typer.Option(
-        "--engine",
-        metavar="NAME[:KEY=VALUE,...]",
-        help="Decoding engine, with its options: auto, search, viterbi, product, lazy_intersection, ilp, "
+    option(
+        "--engine NAME[:KEY=VALUE,...]",
+        "Decoding engine, with its options: auto, search, viterbi, product, lazy_intersection, ilp, "
         "ilp:formulation=paper, beam:width=16, two_stage:tau=0.95.",
+        ADVANCED,
         autocompletion=complete_from(lambda: ["auto", *engine_names()]),
-        rich_help_panel=ADVANCED,
     ),
 ]
 MemoryOption = Annotated[
-    str | None,
-    typer.Option(
-        "--max-memory",
-        metavar="SIZE",
-        help="Working memory for each sequence, such as 500MB. Default: 1GB.",
-        rich_help_panel=LIMITS,
-    ),
+    str | None, option("--max-memory SIZE", "Working memory for each sequence, such as 500MB. Default: 1GB.", LIMITS)
 ]
-TimeLimitOption = Annotated[
-    float | None,
-    typer.Option("--time-limit", metavar="SECONDS", help="Time limit for each sequence.", rich_help_panel=LIMITS),
-]
+TimeLimitOption = Annotated[float | None, option("--time-limit SECONDS", "Time limit for each sequence.", LIMITS)]
 
 # ---- training and learning ------------------------------------------------------------------------------------------
 
 HoldOutOption = Annotated[
     HoldOut,
-    typer.Option(
+    option(
         "--hold-out",
-        help="What to hold out together in cross-validation: single sequences, or complete files, to estimate results "
+        "What to hold out together in cross-validation: single sequences, or complete files, to estimate results "
         "on new sources.",
-        rich_help_panel="Choosing settings",
+        "Choosing settings",
     ),
 ]
 MeasureOption = Annotated[
     Measure,
-    typer.Option(
+    option(
         "--measure",
-        help="Measure to optimise. f1: F1 of segments; accuracy: share of correct tokens; exact: share of sequences "
+        "Measure to optimise. f1: F1 of segments; accuracy: share of correct tokens; exact: share of sequences "
         "without an error; quality: mean of f1 and exact. auto: f1 if labels form segments, otherwise accuracy.",
-        rich_help_panel="Choosing settings",
+        "Choosing settings",
     ),
 ]
 CrossFitOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--cross-fit", metavar="FILE", help="Cache of cross-fitted scores: read if it exists, written otherwise."
-    ),
+    Path | None, option("--cross-fit FILE", "Cache of cross-fitted scores: read if it exists, written otherwise.")
 ]
 ScoredByOption = Annotated[
     ScoredBy,
-    typer.Option(
+    option(
         "--scored-by",
-        help="Scores to use: of models trained on other folds, or of MODEL itself. "
+        "Scores to use: of models trained on other folds, or of MODEL itself. "
         "auto: cross-fitted if MODEL was trained on DATA.",
-        rich_help_panel=ADVANCED,
+        ADVANCED,
     ),
 ]
 ScoresOption = Annotated[
     list[str] | None,
-    typer.Option(
-        "--scores",
-        metavar="FILE",
-        help="Scores of the gold data by any model, in the formats of bridle decode; several files: one per fold.",
+    option(
+        "--scores FILE",
+        "Scores of the gold data by any model, in the formats of bridle decode; several files: one per fold.",
     ),
 ]
-SeedOption = Annotated[
-    int,
-    typer.Option("--seed", metavar="N", min=0, help="Seed of the random number generator.", rich_help_panel=ADVANCED),
-]
-ThreadsOption = Annotated[
-    int,
-    typer.Option(
-        "--threads", metavar="N", min=0, help="Number of threads; 0 uses all cores.", rich_help_panel=ADVANCED
-    ),
-]
+SeedOption = Annotated[int, option("--seed N", "Seed of the random number generator.", ADVANCED, min=0)]
+ThreadsOption = Annotated[int, option("--threads N", "Number of threads; 0 uses all cores.", ADVANCED, min=0)]
 
 # ---- output ---------------------------------------------------------------------------------------------------------
 
-OutOption = Annotated[str | None, typer.Option("-o", "--out", metavar="FILE", help="Output file. Default: stdout.")]
-JsonOption = Annotated[
-    bool, typer.Option("--json", help="Print a single JSON object to stdout, for scripts.", rich_help_panel=OUTPUT)
-]
+OutOption = Annotated[str | None, option("-o, --out FILE", "Output file. Default: stdout.")]
+JsonOption = Annotated[bool, option("--json", "Print a single JSON object to stdout, for scripts.", OUTPUT)]
 PlotOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--plot",
-        metavar="FILE",
-        help="Plot the gains to this file: .png, .svg or .pdf; needs matplotlib.",
-        rich_help_panel=OUTPUT,
-    ),
+    Path | None, option("--plot FILE", "Plot the gains to this file: .png, .svg or .pdf; needs matplotlib.", OUTPUT)
 ]
 ProgressOption = Annotated[
     bool | None,
-    typer.Option(
+    option(
         "--progress/--no-progress",
-        help="Show progress on stderr. Default: a bar on a terminal, a line every 10 seconds elsewhere.",
-        rich_help_panel=OUTPUT,
+        "Show progress on stderr. Default: a bar on a terminal, a line every 10 seconds elsewhere.",
+        OUTPUT,
     ),
 ]

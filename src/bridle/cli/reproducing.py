@@ -30,19 +30,15 @@ def reproduce(
             autocompletion=lambda incomplete: [name for name in NAMES if name.startswith(incomplete)],
         ),
     ],
-    data: Annotated[
-        Path | None, typer.Option("--data", metavar="DIR", help="Folder with the data sets. Default: $BRIDLE_DATA.")
-    ] = None,
+    data: Annotated[Path | None, opt.option("--data DIR", "Folder with the data sets. Default: $BRIDLE_DATA.")] = None,
     quick: Annotated[
-        bool, typer.Option("--quick", help="Use a part of the data: minutes instead of hours, rough figures.")
+        bool, opt.option("--quick", "Use a part of the data: minutes instead of hours, rough figures.")
     ] = False,
-    out: Annotated[
-        Path | None, typer.Option("-o", "--out", metavar="DIR", help="Folder for NAME.md, NAME.json and NAME.svg.")
-    ] = None,
+    out: Annotated[Path | None, opt.option("-o, --out DIR", "Folder for NAME.md, NAME.json and NAME.svg.")] = None,
     seed: opt.SeedOption = 0,
     threads: opt.ThreadsOption = 0,
     as_json: opt.JsonOption = False,
-    progress: Annotated[bool, typer.Option("--progress/--no-progress", help="Show progress on stderr.")] = True,
+    progress: Annotated[bool, opt.option("--progress/--no-progress", "Show progress on stderr.")] = True,
 ) -> None:
     """Reproduce an experiment from a paper on real data.
 

@@ -82,12 +82,8 @@ def rules_check(
     labels_file: opt.LabelsFileOption = None,
     lenient: opt.LenientOption = False,
     scheme: opt.SchemeOption = opt.Scheme.AUTO,
-    model: Annotated[
-        Path | None, typer.Option("--model", metavar="MODEL", help="Use the labels and the scheme of this model.")
-    ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object per finding and line, for scripts.")
-    ] = False,
+    model: Annotated[Path | None, opt.option("--model MODEL", "Use the labels and the scheme of this model.")] = None,
+    as_json: Annotated[bool, opt.option("--json", "Print one JSON object per finding and line, for scripts.")] = False,
 ) -> None:
     """Look for mistakes in rules.
 
@@ -138,9 +134,7 @@ def rules_check(
 @rules_app.command("show", cls=Command)
 def rules_show(
     rules: Rules,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object per rule and line, for scripts.")
-    ] = False,
+    as_json: Annotated[bool, opt.option("--json", "Print one JSON object per rule and line, for scripts.")] = False,
 ) -> None:
     """Print rules as Bridle reads them, one per line; test cases come last.
 
@@ -190,12 +184,11 @@ def rules_test(
         ),
     ] = None,
     more_rules: Annotated[
-        list[Path] | None, typer.Option("--rules", metavar="FILE", help="Another .rules file; can be repeated.")
+        list[Path] | None, opt.option("--rules FILE", "Another .rules file; can be repeated.")
     ] = None,
     lenient: opt.LenientOption = False,
     model: Annotated[
-        Path | None,
-        typer.Option("--model", metavar="MODEL", help="Measure what the rules do to the labels of this model."),
+        Path | None, opt.option("--model MODEL", "Measure what the rules do to the labels of this model.")
     ] = None,
     reads: opt.DataOptions,
     tokens: opt.TokensOption = None,
@@ -204,7 +197,7 @@ def rules_test(
     scheme: opt.SchemeOption = opt.Scheme.AUTO,
     on_unknown: opt.OnUnknownOption = opt.OnUnknown.WRONG,
     leave_out: Annotated[
-        bool, typer.Option("--leave-out/--no-leave-out", help="Also decode without each rule in turn.")
+        bool, opt.option("--leave-out/--no-leave-out", "Also decode without each rule in turn.")
     ] = True,
     engine: opt.EngineOption = "auto",
     time_limit: opt.TimeLimitOption = None,

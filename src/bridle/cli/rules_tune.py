@@ -39,20 +39,14 @@ def rules_tune(
     context: typer.Context,
     rules: Rules,
     data: Annotated[
-        list[str],
-        typer.Option(
-            "--data", "--gold", metavar="FILE", help="Labelled sequences; can be repeated.", show_default=False
-        ),
+        list[str], opt.option("--data, --gold FILE", "Labelled sequences; can be repeated.", show_default=False)
     ],
-    model: Annotated[
-        Path | None, typer.Option("--model", metavar="MODEL", help="Model that bridle train wrote.")
-    ] = None,
+    model: Annotated[Path | None, opt.option("--model MODEL", "Model that bridle train wrote.")] = None,
     scores: opt.ScoresOption = None,
     labels: opt.LabelsOption = None,
     scheme: opt.SchemeOption = opt.Scheme.AUTO,
     out: Annotated[
-        str | None,
-        typer.Option("-o", "--out", metavar="FILE", help="File to write the tuned rules to; - writes to stdout."),
+        str | None, opt.option("-o, --out FILE", "File to write the tuned rules to; - writes to stdout.")
     ] = None,
     plot: opt.PlotOption = None,
     cross_fit: opt.CrossFitOption = None,

@@ -44,21 +44,13 @@ class LogFormat(Enum):
     json = "json"
 
 
-HostOption = Annotated[str, typer.Option("--host", metavar="ADDRESS", help="Address to listen on.")]
+HostOption = Annotated[str, opt.option("--host ADDRESS", "Address to listen on.")]
 TokenOption = Annotated[
     str | None,
-    typer.Option(
-        "--token",
-        metavar="TEXT",
-        envvar="BRIDLE_TOKEN",
-        show_envvar=True,
-        help="Token that requests must send.",
-        rich_help_panel=ACCESS,
-    ),
+    opt.option("--token TEXT", "Token that requests must send.", ACCESS, envvar="BRIDLE_TOKEN", show_envvar=True),
 ]
 DataOption = Annotated[
-    str | None,
-    typer.Option("--data", metavar="FILE", help="Sequences that the page shows, with or without gold labels."),
+    str | None, opt.option("--data FILE", "Sequences that the page shows, with or without gold labels.")
 ]
 
 
@@ -71,41 +63,29 @@ def _limit(help: str, *, metavar: str = "N", min: float | None = 1) -> Any:
 def serve(
     *,
     models: Annotated[
-        list[Path],
-        typer.Argument(metavar="MODEL...", help="Models that bridle train wrote; the first is the default."),
+        list[Path], typer.Argument(metavar="MODEL...", help="Models that bridle train wrote; the first is the default.")
     ],
     rules: Annotated[
-        list[str] | None,
-        typer.Option("--rules", metavar="[MODEL=]FILE", help=".rules file to obey, or of one model; can be repeated."),
+        list[str] | None, opt.option("--rules [MODEL=]FILE", ".rules file to obey, or of one model; can be repeated.")
     ] = None,
     rule_set: Annotated[
-        list[str] | None,
-        typer.Option("--rule-set", metavar="NAME=FILE", help="Further rules that requests can name; can be repeated."),
+        list[str] | None, opt.option("--rule-set NAME=FILE", "Further rules that requests can name; can be repeated.")
     ] = None,
     data: DataOption = None,
     reads: opt.DataOptions,
     tokens: opt.TokensOption = None,
     host: HostOption = "127.0.0.1",
-    port: Annotated[
-        int, typer.Option("--port", metavar="N", min=0, max=65535, help="Port; 0 takes a free one.")
-    ] = 8000,
+    port: Annotated[int, opt.option("--port N", "Port; 0 takes a free one.", min=0, max=65535)] = 8000,
     token: TokenOption = None,
     cors: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--cors",
-            metavar="ORIGIN",
-            help="Site whose pages may call the server; can be repeated.",
-            rich_help_panel=ACCESS,
-        ),
+        list[str] | None, opt.option("--cors ORIGIN", "Site whose pages may call the server; can be repeated.", ACCESS)
     ] = None,
     allow_host: Annotated[
         list[str] | None,
-        typer.Option(
-            "--allow-host",
-            metavar="NAME",
-            help="Further name by which the server may be called, if it listens on localhost; can be repeated.",
-            rich_help_panel=ACCESS,
+        opt.option(
+            "--allow-host NAME",
+            "Further name by which the server may be called, if it listens on localhost; can be repeated.",
+            ACCESS,
         ),
     ] = None,
     seconds: Annotated[float, _limit("Time per request.", metavar="S", min=0.01)] = 10.0,
@@ -130,18 +110,11 @@ def serve(
     threads: opt.ThreadsOption = 0,
     corrections: Annotated[
         Path | None,
-        typer.Option(
-            "--corrections",
-            metavar="FILE",
-            help="Store what annotators of Label Studio submit, for bridle train.",
-            rich_help_panel=opt.OUTPUT,
-        ),
+        opt.option("--corrections FILE", "Store what annotators of Label Studio submit, for bridle train.", opt.OUTPUT),
     ] = None,
-    access_log: Annotated[
-        bool, typer.Option("--access-log", help="Log every request on stderr.", rich_help_panel=opt.OUTPUT)
-    ] = False,
+    access_log: Annotated[bool, opt.option("--access-log", "Log every request on stderr.", opt.OUTPUT)] = False,
     log_format: Annotated[
-        LogFormat, typer.Option("--log-format", help="Format of the lines of the log.", rich_help_panel=opt.OUTPUT)
+        LogFormat, opt.option("--log-format", "Format of the lines of the log.", opt.OUTPUT)
     ] = LogFormat.text,
 ) -> None:
     """Serve models and their rules over HTTP.
@@ -230,15 +203,11 @@ def explore(
     tokens: opt.TokensOption = None,
     port: Annotated[
         int | None,
-        typer.Option(
-            "--port",
-            metavar="N",
-            min=0,
-            max=65535,
-            help=f"Port; 0 takes a free one. Default: {EXPLORER_PORT}, or the next free one.",
+        opt.option(
+            "--port N", f"Port; 0 takes a free one. Default: {EXPLORER_PORT}, or the next free one.", min=0, max=65535
         ),
     ] = None,
-    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page in a browser.")] = True,
+    browser: Annotated[bool, opt.option("--browser/--no-browser", "Open the page in a browser.")] = True,
 ) -> None:
     """Open a page where you write rules and see what they do.
 

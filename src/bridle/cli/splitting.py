@@ -43,25 +43,25 @@ def split(
         list[str],
         typer.Argument(metavar="DATA", help="Files with labelled sequences, optionally gzipped.", show_default=False),
     ],
-    out: Annotated[Path, typer.Option("-o", "--out", metavar="DIR", help="Folder for the parts.", show_default=False)],
+    out: Annotated[Path, opt.option("-o, --out DIR", "Folder for the parts.", show_default=False)],
     into: Annotated[
-        str, typer.Option(metavar="NAME=SHARE,...", help="Names and shares of the parts; shares add up to 1.")
+        str, opt.option("--into NAME=SHARE,...", "Names and shares of the parts; shares add up to 1.")
     ] = "train=0.8,dev=0.1,test=0.1",
     by: Annotated[
         str,
-        typer.Option(
-            metavar="WHAT",
-            help="What to keep in one part: single sequences, documents (-DOCSTART-, # newdoc), files, or, with the "
+        opt.option(
+            "--by WHAT",
+            "What to keep in one part: single sequences, documents (-DOCSTART-, # newdoc), files, or, with the "
             "name of a column, sequences with the same value.",
         ),
     ] = "sequences",
     stratify: Annotated[
-        Stratify, typer.Option(help="labels: each part gets its share of every label, even of rare ones.")
+        Stratify, opt.option("--stratify", "labels: each part gets its share of every label, even of rare ones.")
     ] = Stratify.LABELS,
     duplicates: Annotated[
-        Duplicates, typer.Option(help="together: keep sequences with the same tokens in one part.")
+        Duplicates, opt.option("--duplicates", "together: keep sequences with the same tokens in one part.")
     ] = Duplicates.KEEP,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
+    force: Annotated[bool, opt.option("--force", "Overwrite existing files.")] = False,
     seed: opt.SeedOption = 0,
     reads: opt.DataOptions,
     as_json: opt.JsonOption = False,

@@ -146,141 +146,101 @@ def train(
     data: Annotated[
         list[str] | None, typer.Argument(metavar="DATA", help="Labelled sequences, optionally gzipped; - reads stdin.")
     ] = None,
-    out: Annotated[
-        Path | None, typer.Option("-o", "--out", metavar="MODEL", help="Model file to write; optional with --cv.")
-    ] = None,
+    out: Annotated[Path | None, opt.option("-o, --out MODEL", "Model file to write; optional with --cv.")] = None,
     dev: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Development set; the model that is best on it is kept.")
+        str | None, opt.option("--dev FILE", "Development set; the model that is best on it is kept.")
     ] = None,
     features: Annotated[
         str,
-        typer.Option(
-            metavar="NAME",
+        opt.option(
+            "--features NAME",
+            f"Feature set ({', '.join(SETS)}) or template file; auto: chosen by the labels.",
             autocompletion=opt.COMPLETE_FEATURES,
-            help=f"Feature set ({', '.join(SETS)}) or template file; auto: chosen by the labels.",
         ),
     ] = "auto",
     learner: Annotated[
-        Learner, typer.Option(help="Training algorithm; ibt is a perceptron trained under --rules.")
+        Learner, opt.option("--learner", "Training algorithm; ibt is a perceptron trained under --rules.")
     ] = Learner.CRF,
     settings: Annotated[
         Path | None,
-        typer.Option(
-            "--settings",
-            "--config",
-            metavar="FILE",
+        opt.option(
+            "--settings, --config FILE",
+            "Read settings from FILE.toml, or repeat the run recorded in MODEL.json; options and DATA on the "
+            "command line override it.",
             is_eager=True,
             callback=_read_settings,
-            help="Read settings from FILE.toml, or repeat the run recorded in MODEL.json; options and DATA on the "
-            "command line override it.",
         ),
     ] = None,
     write_settings: Annotated[
-        Path | None, typer.Option(metavar="FILE.toml", help="Write the settings in force to this file.")
+        Path | None, opt.option("--write-settings FILE.toml", "Write the settings in force to this file.")
     ] = None,
     reads: opt.DataOptions,
     scheme: opt.SchemeOption = opt.Scheme.AUTO,
     labels: Annotated[
         str | None,
-        typer.Option(
-            metavar="A,B,...",
-            help="Labels or segment types that the model knows though DATA may lack them, for rules.",
-            rich_help_panel=_DATA,
+        opt.option(
+            "--labels A,B,...",
+            "Labels or segment types that the model knows though DATA may lack them, for rules.",
+            _DATA,
         ),
     ] = None,
     on_unknown: opt.OnUnknownOption = opt.OnUnknown.RAISE,
-    c1: Annotated[
-        str | None,
-        typer.Option(metavar="X", help="L1 regularisation (crf), or auto, the default.", rich_help_panel=_TRAINING),
-    ] = None,
-    c2: Annotated[
-        str | None,
-        typer.Option(metavar="X", help="L2 regularisation (crf), or auto, the default.", rich_help_panel=_TRAINING),
-    ] = None,
+    c1: Annotated[str | None, opt.option("--c1 X", "L1 regularisation (crf), or auto, the default.", _TRAINING)] = None,
+    c2: Annotated[str | None, opt.option("--c2 X", "L2 regularisation (crf), or auto, the default.", _TRAINING)] = None,
     iterations: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N", help="Maximum number of iterations. Default: 100 (crf) or 20.", rich_help_panel=_TRAINING
-        ),
+        int | None, opt.option("--iterations N", "Maximum number of iterations. Default: 100 (crf) or 20.", _TRAINING)
     ] = None,
     patience: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N", min=1, help="Stop after N iterations without a gain on --dev.", rich_help_panel=_TRAINING
-        ),
+        int | None, opt.option("--patience N", "Stop after N iterations without a gain on --dev.", _TRAINING, min=1)
     ] = None,
     class_weight: Annotated[
         str | None,
-        typer.Option(
-            metavar="A=X,...",
-            help="Weights of labels or segment types, such as PER=3,ORG=2, or balanced.",
-            rich_help_panel=_TRAINING,
+        opt.option(
+            "--class-weight A=X,...", "Weights of labels or segment types, such as PER=3,ORG=2, or balanced.", _TRAINING
         ),
     ] = None,
     list: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="NAME=FILE",
-            help="File with phrases, for templates such as in:NAME[0]; can be repeated.",
-            rich_help_panel=_TRAINING,
+        opt.option(
+            "--list NAME=FILE", "File with phrases, for templates such as in:NAME[0]; can be repeated.", _TRAINING
         ),
     ] = None,
     rules: Annotated[
         list[Path] | None,
-        typer.Option(
-            metavar="FILE",
-            help=".rules file, for --learner ibt and for --cv; can be repeated.",
-            rich_help_panel=_TRAINING,
-        ),
+        opt.option("--rules FILE", ".rules file, for --learner ibt and for --cv; can be repeated.", _TRAINING),
     ] = None,
     lenient: opt.LenientOption = False,
     cv: Annotated[
         int | None,
-        typer.Option(
-            metavar="N",
-            min=2,
-            help="Cross-validate the settings, and --rules, in N folds; -o is then optional.",
-            rich_help_panel=_CHOOSING,
+        opt.option(
+            "--cv N", "Cross-validate the settings, and --rules, in N folds; -o is then optional.", _CHOOSING, min=2
         ),
     ] = None,
     search: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="NAMES",
-            help="Search for the best c1, c2, cutoff or features by successive halving: c1,c2 or c2=0.1,1. Repeatable.",
-            rich_help_panel=_CHOOSING,
+        opt.option(
+            "--search NAMES",
+            "Search for the best c1, c2, cutoff or features by successive halving: c1,c2 or c2=0.1,1. Repeatable.",
+            _CHOOSING,
         ),
     ] = None,
     measure: opt.MeasureOption = opt.Measure.AUTO,
     hold_out: opt.HoldOutOption = opt.HoldOut.SEQUENCES,
     plot: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Plot the search to this file: .png, .svg or .pdf; needs Matplotlib.",
-            rich_help_panel=_CHOOSING,
-        ),
+        opt.option("--plot FILE", "Plot the search to this file: .png, .svg or .pdf; needs Matplotlib.", _CHOOSING),
     ] = None,
     cross_fit: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Save the scores of held-out sequences here, for bridle learn.",
-            rich_help_panel=_OUTPUT,
-        ),
+        opt.option("--cross-fit FILE", "Save the scores of held-out sequences here, for bridle learn.", _OUTPUT),
     ] = None,
     checkpoint: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Save the state of training here.", rich_help_panel=_OUTPUT)
+        Path | None, opt.option("--checkpoint FILE", "Save the state of training here.", _OUTPUT)
     ] = None,
-    every: Annotated[
-        int, typer.Option(metavar="N", min=1, help="Iterations between checkpoints.", rich_help_panel=_OUTPUT)
-    ] = 10,
-    resume: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Resume from this checkpoint.", rich_help_panel=_OUTPUT)
-    ] = None,
+    every: Annotated[int, opt.option("--every N", "Iterations between checkpoints.", _OUTPUT, min=1)] = 10,
+    resume: Annotated[Path | None, opt.option("--resume FILE", "Resume from this checkpoint.", _OUTPUT)] = None,
     log: Annotated[
-        str | None,
-        typer.Option(metavar="FILE", help="Write one JSON line per iteration to this file.", rich_help_panel=_OUTPUT),
+        str | None, opt.option("--log FILE", "Write one JSON line per iteration to this file.", _OUTPUT)
     ] = None,
     as_json: opt.JsonOption = False,
     progress: opt.ProgressOption = None,
