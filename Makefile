@@ -215,7 +215,7 @@ stub-check: $(VENV)/.check $(VENV)/.test
 # The contract, the tests that drive the kernels, and models as a whole, once per tier of vector instructions; but for the best
 # tier, with which `make test` runs.
 KERNEL_TESTS := tests/kernels $(addprefix tests/,test_processor.py test_lattice_padded.py test_phrases.py) \
-  $(addprefix tests/decoding/test_,decoder.py result.py threads.py) $(addprefix tests/engines/test_,engines.py) \
+  $(addprefix tests/decoding/test_,decoder.py result.py threads.py sums.py documents.py) $(addprefix tests/engines/test_,engines.py) \
   $(addprefix tests/spans/test_,spans.py selector.py) $(addprefix tests/rules/test_,compiled.py conditions.py) \
   $(addprefix tests/models/test_,lbfgs.py perceptron.py edges.py) tests/features/test_features.py \
   tests/learn/test_deterministic.py tests/integrations/test_crfsuite.py tests/tagging/test_tagging.py \
@@ -259,7 +259,7 @@ prepare: $(VENV)/.check $(VENV)/.docs $(VENV)/.explorer $(NODE)/.installed $(INT
   $(SAN)/.built
 
 THREAD_TESTS := $(addprefix tests/kernels/test_,learning.py attributes.py texts.py) \
-  $(addprefix tests/decoding/test_,threads.py result.py) tests/rules/test_compiled.py tests/models/test_theory.py \
+  $(addprefix tests/decoding/test_,threads.py result.py sums.py documents.py) tests/rules/test_compiled.py tests/models/test_theory.py \
   tests/learn/test_deterministic.py
 tsan: SAN := build/tsan
 tsan: $(VENV)/.check $(VENV)/.test

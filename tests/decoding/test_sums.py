@@ -189,3 +189,60 @@ def test_what_cannot_be_summed_up_says_so() -> None:
     huge = Lattice([[0.0, 1.0, 2.0, 0.0, 0.0]] * 2, pairwise=np.full((5, 5), -1e38) + np.diag([1e38, 0, 0, 0, 0]))
     with pytest.raises(LatticeError, match="too large for probabilities"):
         Decoder(BIO, ["at least 1 token of X", "at least 1 token of Y"]).log_partition([huge])
+
+
+# ---- single precision ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scale", [1.0, 30.0])  # 30: the range of single precision is left, and sums are done again
+@pytest.mark.parametrize("name", ["none", "counts", "soft"])
+def test_gradients_in_single_precision(name: str, scale: float) -> None:
+    """More sequences than a vector of doubles has: log Z is as exact as ever, and gradients are those of doubles."""
+    rng = np.random.default_rng(3)
+    lengths = rng.integers(0, 30, size=37)
+    scores = (scale * rng.normal(size=(37, 29, 5))).astype(np.float32)
+    tables = {"pairwise": rng.normal(size=(5, 5)), "start": rng.normal(size=5), "end": rng.normal(size=5)}
+    single = Batch.from_padded(scores, lengths, **tables)
+    double = Batch.from_padded(scores.astype(np.float64), lengths, **tables)
+    decoder = Decoder(BIO, parsed(RULES[name]), on_infeasible="skip")
+    soft = [k for k, rule in enumerate(decoder.rules) if isinstance(rule, r.Soft)]
+    rules = [k for k in range(len(decoder.rules)) if k not in soft], soft
+    keep = rng.random(37) < 0.8
+    what = {"marginals": True, "counts": True}
+    wanted = sum_up(decoder, double, None, Wanted(*rules, **what, edges=True))
+    each = sum_up(decoder, single, None, Wanted(*rules, **what, edges=True, dtype=np.float32))
+    total = sum_up(decoder, single, None, Wanted(*rules, **what, edge_sum=True, keep=keep, dtype=np.float32), threads=2)
+    assert wanted.edges is not None and each.edges is not None and total.edge_sum is not None
+    for sums in (each, total):
+        assert sums.log_z == pytest.approx(wanted.log_z, rel=1e-9, abs=1e-9)
+        assert sums.marginals == pytest.approx(wanted.marginals, abs=3e-6)
+        assert sums.counts == pytest.approx(wanted.counts, abs=3e-5)
+    assert each.edges == pytest.approx(wanted.edges, abs=3e-5)
+    assert total.edge_sum == pytest.approx(wanted.edges[keep].sum(axis=0), abs=1e-3)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_sums_less_a_labelling(dtype: type) -> None:
+    rng = np.random.default_rng(8)
+    decoder = Decoder(BIO, ["well formed", "at most 1 segment of X", "if X then Y [penalty 1.5]"], on_infeasible="skip")
+    scores = rng.normal(size=(21, 9, 5)).astype(dtype)
+    batch, rules = Batch.from_padded(scores, pairwise=rng.normal(size=(5, 5))), ([0, 1], [2])
+    gold = decoder.decode_batch(batch).ids.astype(np.int32)
+    gold[:2] = 1, 4  # B-X I-Y: not well formed
+    what = {"marginals": True, "counts": True, "edges": True, "edge_sum": True, "dtype": dtype}
+    plain = sum_up(decoder, batch, None, Wanted(*rules, **what, keep=np.arange(21) > 0))
+    less = sum_up(decoder, batch, None, Wanted(*rules, **what, gold=gold))
+    problem = Problem(decoder.compiled, batch, None, many=True)
+    counts = np.zeros((21, 3))
+    score = problem.native().score_paths(*rules, np.arange(21), gold, -1.0, problem.stop, counts=counts)
+    assert np.isneginf(score[0]) and np.isfinite(score[1:]).all()
+    assert less.gold == pytest.approx(score, abs=1e-12) and less.log_z == pytest.approx(plain.log_z)
+    one_hot, bigrams = np.eye(5)[gold], np.zeros((21, 5, 5))
+    for b, ids in enumerate(gold.reshape(21, 9)):
+        np.add.at(bigrams[b], (ids[:-1], ids[1:]), 1)
+    assert plain.marginals is not None and less.marginals is not None and less.edges is not None
+    assert less.marginals[9:] == pytest.approx((plain.marginals - one_hot)[9:], abs=1e-6)
+    assert plain.edges is not None and plain.edge_sum is not None and plain.counts is not None
+    assert less.edges[1:] == pytest.approx((plain.edges - bigrams)[1:], abs=1e-5)
+    assert less.edge_sum == pytest.approx(plain.edge_sum - bigrams[1:].sum(axis=0), abs=1e-4)
+    assert less.counts is not None and less.counts[1:] == pytest.approx((plain.counts - counts)[1:], abs=1e-5)

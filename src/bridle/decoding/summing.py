@@ -86,13 +86,8 @@ class Summing:
 
         Parameters
         ----------
-        lattice : Lattice
-        given : mapping, optional
-            As in `decode`.
-        soft : {"ignore", "factor"}, default "ignore"
-            What soft rules are: no part of the model, or factors exp(-penalty).
-        stop : Stop, optional
-            As in `decode_batch`.
+        lattice, given, soft, stop
+            As in `marginals`.
 
         Returns
         -------
