@@ -225,6 +225,7 @@ class JointSearch : private JointTrellis {
                 }
                 if (closes(lowest)) return lowest;
             }
+            if (restless == 0 && gain <= 0 && unfolded_ == 0) break;  // all is at rest: more sweeps change nothing
             if (!sweep_restless_blocks()) return -kInf;
             if (unfolded_ > 0 && turn < sweeps / 2) {
                 fold_parts();
