@@ -161,7 +161,7 @@ def row(labels: bridle.Labels, gold: list[list[int]], k: int) -> str:
     if best != same:
         raise SystemExit("the best labellings differ")
     pairs = ((their_setup, ours_setup + first_call), (their_step, ours_step), (their_decode, ours_decode))
-    times = " | ".join(f"{1e3 * a:,.1f} / {1e3 * b:.2f} ({a / b:,.0f}x)" for a, b in pairs)
+    times = " | ".join(f"{1e3 * a:,.1f} / {1e3 * b:.2f} ({a / b:,.{int(a < 10 * b)}f}x)" for a, b in pairs)
     return f"| {k} | {len(regular.edges):,} | {times} |"
 
 

@@ -153,7 +153,7 @@ def test_the_gradient_of_the_risk_is_unbiased() -> None:
 
 # ---- gradients ------------------------------------------------------------------------------------------------------
 
-LOSSES = ["nll", "partial", "flags", "violation", "violation of a rule", "posterior", "margin"]
+LOSSES = ["nll", "partial", "flags", "violation", "violation of a rule", "posterior", "margin", "partial margin"]
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -171,11 +171,36 @@ def test_gradients(loss: str, reduction: str) -> None:
             return crf.nll(u, PARTIAL if loss == "partial" else flags, MASK, **more)
         if loss == "violation":
             return crf.violation(u, MASK, **more)
+        if loss == "partial margin":
+            return crf.margin(u, PARTIAL, MASK, **more)
         if loss == "posterior":
             return crf.posterior(u, MASK, target=target, **more)
         return getattr(crf, loss)(u, TAGS, MASK, **more)
 
     assert torch.autograd.gradcheck(value, (x, *crf.parameters()), eps=1e-6, atol=1e-6)
+
+
+def test_a_loss_of_unequal_weights_and_of_their_sum_agree() -> None:
+    """More sequences in single precision than a vector of doubles has, some of which break a rule."""
+    torch.manual_seed(3)
+    crf = ConstrainedCRF(Labels(NAMES, "BIO"), RULES[:1], batch_first=True, on_infeasible="skip")
+    x, tags = torch.randn(19, 6, 4, requires_grad=True), torch.zeros(19, 6, dtype=torch.long)
+    tags[:, 1], tags[4, 3], tags[::3, 5] = 1, 1, 3  # 4: two segments of X
+    gradients = []
+    for reduction in ("none", "sum"):
+        crf.zero_grad()
+        x.grad = None
+        crf.nll(x, tags, reduction=reduction).sum().backward()  # type: ignore[arg-type]
+        gradients.append([p.grad.clone() for p in (x, crf.transitions, crf.start_transitions, crf.end_transitions)])
+    assert crf.skipped == 2 and not gradients[0][0][4].any()
+    for each, total in zip(*gradients, strict=True):
+        assert torch.allclose(each, total, atol=1e-5)
+    double = ConstrainedCRF(Labels(NAMES, "BIO"), RULES[:1], batch_first=True, on_infeasible="skip").double()
+    double.load_state_dict(crf.state_dict())
+    y = x.detach().double().requires_grad_()
+    double.nll(y, tags, reduction="sum").backward()
+    assert torch.allclose(y.grad.float(), gradients[1][0], atol=1e-5)
+    assert torch.allclose(double.transitions.grad.float(), gradients[1][1], atol=1e-4)
 
 
 def test_gradients_without_rules_are_those_of_pytorch_crf() -> None:
