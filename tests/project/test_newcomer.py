@@ -1,4 +1,4 @@
-"""What a newcomer met on an afternoon with six data sets, row by row: the call, and what it says now.
+"""The afternoon of a newcomer with six data sets, row by row: the call, and the message that it gives now.
 
 Rows that need long training, other data or other packages are held by other tests: the search that knew the clock by
 `tests/models/test_tuning.py`, nested tags and exports by `tests/cli/test_reading_models.py`, unknown labels by
@@ -52,7 +52,7 @@ def test_lists_of_words_and_labels_of_a_scheme() -> None:
 
 
 def test_labels_that_the_training_data_lack(run: Cli, data: Path) -> None:
-    """Row 6: one unseen label among others, in gold and in a rule; labels that a model is told."""
+    """Row 6: one unseen label among others, in gold and in a rule; labels that a model gets from its settings."""
     model = bridle.CRF(c1=0, c2=0.1, iterations=10, labels=["ORG"]).fit(X, Y)
     assert {"B-ORG", "I-ORG"} <= set(model.labels_) and model.predict([WORDS], ["fix B-ORG at 0"])[0][0] == "B-ORG"
     gold = [["B-NEW", *y[1:]] for y in Y[:1]] + Y[1:]

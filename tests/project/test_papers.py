@@ -56,7 +56,7 @@ def names_of_tests(file: str) -> set[str]:
 
 
 def public(name: str) -> Any:
-    """What a dotted name stands for; every part of it must be public."""
+    """The object that a dotted name stands for; every part of the name must be public."""
     at: Any = bridle
     for part in name.split(".")[1:]:
         assert not part.startswith("_"), name
