@@ -74,7 +74,10 @@ KINDS = (
         'at_most(1, of="A")',
         "at most 1 segment of A",
         "A record has one TITLE, a sentence has at most two objects. With several names, the limit applies to all "
-        'of them together. `count="tokens"` counts tokens instead of segments.',
+        'of them together. `count="tokens"` counts tokens instead of segments. In [span '
+        "selection](../../integrations/spans.md#what-rules-mean), each chosen span is one segment of its label, but a "
+        "segment of `O` is a whole run of tokens that no chosen span touches: `at most 1 segment of O` allows any "
+        "number of them in a row.",
     ),
     Kind(
         "at_least",
@@ -121,7 +124,9 @@ KINDS = (
         'same_label(given("phrases"))',
         "same label over given phrases",
         "A parser or a person has found phrases, and a phrase has one role or none. Spans are pairs (start, end), "
-        "end not included. They come with the sequence or are part of the rule.",
+        "end not included. They come with the sequence or are part of the rule. Spans may overlap: each change between "
+        "two neighbouring tokens counts once, however many spans it lies in. With the spans (0, 3) and (1, 4), "
+        "`A A O O` has one violation, not two.",
         labels=("O", "A"),
     ),
     Kind(
@@ -199,6 +204,18 @@ KINDS = (
         "You know the shape of the whole labelling, or a condition is easier to write as a regular expression "
         "over labels than as several rules. Write `.` for any label, `[^A B]` for any label but these, `A{2,3}` "
         "for counts.",
+    ),
+    Kind(
+        "automaton",
+        'automaton("0 0 ?; 0 1 B; 1 1 O; 0; 1")',
+        'automaton "0 0 ?; 0 1 B; 1 1 O; 0; 1"',
+        "You have an automaton from another tool, or draw one more easily than an expression. Each part is an arc, "
+        "`from to label`, or a final state; `?` is any label that no other arc of the state names. The first arc "
+        'begins in the start state. `automaton from "arcs.txt"` reads a file in the text format of acceptors of '
+        "OpenFst, one arc or final state per line; the path starts in the folder of the `.rules` file. An integer "
+        "behind an arc or a final state is its weight: that many violations, which a soft rule charges one by one with "
+        "`per violation` and a hard rule forbids. Other weights are refused: round them, and put the price of one into "
+        "the penalty.",
     ),
     Kind(
         "formulas",

@@ -158,6 +158,21 @@ def random_pattern(rng: Generator, names: list[str], depth: int = 2) -> str:
     return whole + str(_pick(rng, ["", "", "*", "+", "?", "{2}", "{0,2}", "{1,}", "{0}"]))
 
 
+def random_arcs(rng: Generator, labels: Labels) -> str:
+    """A deterministic automaton over names that share no label; some arcs and final states have weights."""
+    names: list[str] = []
+    for name in rng.permutation(sorted({*labels.names, *labels.types})):
+        if all(labels.matching(str(name)).isdisjoint(labels.matching(other)) for other in names):
+            names.append(str(name))
+    size = int(rng.integers(1, 4))
+    lines = []
+    for state in range(size):
+        some = [name for name in [*names, "?"] if _chance(rng, 0.6)]
+        lines += [f"{state} {rng.integers(size)} {name}{_pick(rng, ['', '', ' 1', ' 2'])}" for name in some]
+    lines += [f"{state}{_pick(rng, ['', ' 1'])}" for state in range(size) if _chance(rng, 0.6)]
+    return "; ".join([*lines, f"{size}"])  # the last one may not be reached
+
+
 # ---- rules ------------------------------------------------------------------------------------------------------
 
 
@@ -235,6 +250,7 @@ RULE_KINDS: dict[str, Maker] = {
     "Before": lambda rng, labels, n, g, _d: r.before(_names(rng, labels, g), _names(rng, labels, g)),
     "FirstBefore": lambda rng, labels, n, g, _d: r.first_before(_names(rng, labels, g), _names(rng, labels, g)),
     "SameLabelForEqual": _equal,
+    "Automaton": lambda rng, labels, n, g, _d: r.automaton(random_arcs(rng, labels)),
     "Matches": lambda rng, labels, n, g, _d: r.matches(random_pattern(rng, sorted({*labels.names, *labels.types}))),
     **BOOLEAN_KINDS,
 }

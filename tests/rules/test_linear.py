@@ -93,6 +93,7 @@ KINDS: dict[str, Callable[[Draw], Rule]] = {
     "ends_with": lambda d: r.ends_with(d.some()),
     "before": lambda d: r.before(d.some(), d.some()),
     "matches": lambda d: r.matches(f"({'|'.join(d.names[:2])})* .? {d.names[-1]}*"),
+    "automaton": lambda d: r.automaton(f"0 0 ?; 0 1 {d.names[0]} 1; 1 1 {d.names[-1]}; 1 0 {d.names[0]}; 0; 1 1"),
     "formula": lambda d: d.formula(),
     "deep formula": lambda d: d.deep(),
 }

@@ -150,6 +150,7 @@ def test_length_counts_tokens() -> None:
     ],
 )
 def test_tokens_of_a_text_without_tokens(text: str, tokens: int) -> None:
+    assert bridle.select([], ["at most 1 segment of O"], text=text).optimal  # all of it is one run
     rule = f"at most {tokens} tokens of O"
     assert bridle.select([], [rule], text=text).optimal
     if tokens:

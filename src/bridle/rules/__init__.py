@@ -14,6 +14,7 @@ which can look at another column (``column=``), a list (``phrases=``) and the ne
 ``first_token()`` and ``last_token()``. Any other argument is a `RuleError`.
 """
 
+from bridle.rules.arcs import automaton
 from bridle.rules.base import Rule, Soft
 from bridle.rules.boolean import matches
 from bridle.rules.conditions import first_token, last_token, phrases, tokens
@@ -46,6 +47,7 @@ __all__ = [
     "around",
     "at_least",
     "at_most",
+    "automaton",
     "before",
     "ends_with",
     "exactly",

@@ -24,9 +24,9 @@ from bridle.errors import BridleError, FileError, RuleError, RuleSyntaxError, sh
 from bridle.rules.base import Rule
 from bridle.rules.text import (
     EXAMPLE,
+    Files,
     Token,
     included_by,
-    lists_in,
     parse,
     parse_line,
     quote,
@@ -258,7 +258,7 @@ class _Loader:
         self, lines: Iterable[str], file: str | None, folder: Path | None, inside: tuple[str, ...], by: str = ""
     ) -> None:
         """Read lines. inside: the paths of their file and of those that include it; by: the line that includes it."""
-        loaded, texts, lists = self.loaded, list[str](), lists_in(folder)
+        loaded, texts, named = self.loaded, list[str](), Files(folder)
         loaded.texts[file] = texts
         for number, line in enumerate(lines, start=1):
             check_stopped()
@@ -274,7 +274,7 @@ class _Loader:
                     example, comment = parse_example_line(line)
                     loaded.examples.append(ExampleLine(example, number, comment, file))
                 else:
-                    rule, comment = parse_line(line, lists, "suggest" if len(loaded.wrong) < _MOST_HINTS else "none")
+                    rule, comment = parse_line(line, named, "suggest" if len(loaded.wrong) < _MOST_HINTS else "none")
                     if rule is not None:
                         loaded.lines.append(Line(rule, number, comment, file))
             except BridleError as error:

@@ -25,6 +25,7 @@ from typing import Any, Literal, NamedTuple, NoReturn
 
 from bridle.errors import RuleError, RuleSyntaxError, shown
 from bridle.phrases import Ignoring, PhraseList, list_of, read_list
+from bridle.rules.arcs import read_automaton
 from bridle.rules.base import Rule, Soft
 from bridle.rules.boolean import And, Iff, Implies, Not, Or, Pair
 from bridle.rules.conditions import (
@@ -42,7 +43,6 @@ from bridle.rules.documents import InDocument, in_document
 from bridle.rules.equal import Equal
 from bridle.rules.references import Names, Place
 
-ReadList = Callable[[str], PhraseList]  # the name of a file, as a rule has it -> its phrases
 MOST_CONNECTIVES = 150  # of one line: not, and, or, implies, iff, opened parentheses
 # from the tightest to the loosest
 PAIRS: dict[str, Callable[[Rule, Rule], Pair]] = {"and": And, "or": Or, "implies": Implies, "iff": Iff}
@@ -50,7 +50,7 @@ _DOCUMENT = ("in", "the", "document:")  # before a rule about all sentences of a
 WORDS = {"not", *PAIRS, "given", "tokens", "penalty", "per", "nowhere"}
 # Words of sentences that were added later. Files may have labels with these names and no quotation marks, which go on
 # to mean what they did; new ones are printed between quotation marks.
-LATER = {"first", "for", "equal", "ignoring", "case", "include"}
+LATER = {"first", "for", "equal", "ignoring", "case", "include", "automaton"}
 
 # ---- tokens and quotations ------------------------------------------------------------------------------------------
 
@@ -60,6 +60,7 @@ _TOKEN = re.compile(
     re.VERBOSE,
 )
 _NUMBER = re.compile(r"-?\d+")
+_FILE = "the name of a file in quotation marks"
 _ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r"}  # a rule stays on one line
 
 
@@ -232,8 +233,8 @@ class _Mismatch(Exception):  # noqa: N818
 class _Parser:
     """Recursive descent over the tokens of one line; sentences are tried in turn and the longest fit wins."""
 
-    def __init__(self, line: str, read_list: ReadList) -> None:
-        self.read_list = read_list
+    def __init__(self, line: str, files: Files) -> None:
+        self.files = files
         self.tokens, comment, _ = scan(line)
         self.comment = comment[1:].strip()
         self.at = 0
@@ -426,7 +427,7 @@ class _Parser:
         text = self.quoted() if self.next_is("quoted") else self.take("word")
         column = None if text == TOKENS else text
         if self.skip("word", "in"):
-            phrases = self.read_list(self.quoted("the name of a file in quotation marks"))
+            phrases = self.files.phrases(self.quoted(_FILE))
         elif self.skip("word", "among"):
             phrases = list_of(self.listed(lambda: self.quoted("a phrase in quotation marks")))
         else:
@@ -458,6 +459,7 @@ _SLOTS: dict[str, Callable[[_Parser], Any]] = {
     "equal": _Parser.equal,
     "unit": _Parser.unit,
     "quoted": _Parser.quoted,
+    "automaton": lambda parser: parser.files.automaton(parser.quoted(_FILE)),
 }
 
 
@@ -493,28 +495,28 @@ def parse(line: str, *, folder: str | Path | None = None) -> Rule:
     >>> rules.parse("AUTHOR before TITLE [penalty 2.3]") == rules.before("AUTHOR", "TITLE").soft(2.3)
     True
     """
-    read_list = lists_in(folder)
-    rule, _ = parse_line(line, read_list)
-    return rule if rule is not None else _fail(_Parser(line, read_list), line)
+    files = Files(folder)
+    rule, _ = parse_line(line, files)
+    return rule if rule is not None else _fail(_Parser(line, files), line)
 
 
 def parse_line(
-    line: str, read_list: ReadList | None = None, hint: Literal["suggest", "none"] = "suggest"
+    line: str, files: Files | None = None, hint: Literal["suggest", "none"] = "suggest"
 ) -> tuple[Rule | None, str]:
     """Return the rule on a line, if there is one, and its comment. hint: whether errors suggest a sentence."""
-    read_list = read_list or lists_in(None)
+    files = files or Files(None)
     try:
-        return _parse(line, read_list)
+        return _parse(line, files)
     except RuleSyntaxError as error:
         if hint == "suggest" and included_by(line) is None:
             from bridle.rules.suggestions import add_suggestion  # it knows the sentences
 
-            add_suggestion(error, line, lambda text: _parse(text, read_list)[0])
+            add_suggestion(error, line, lambda text: _parse(text, files)[0])
         raise
 
 
-def _parse(line: str, read_list: ReadList) -> tuple[Rule | None, str]:
-    parser = _Parser(line, read_list)
+def _parse(line: str, files: Files) -> tuple[Rule | None, str]:
+    parser = _Parser(line, files)
     if not parser.tokens:
         return None, parser.comment
     connectives = sum(token == ("mark", "(") or token in _CONNECTIVES for token in parser.tokens)
@@ -569,18 +571,30 @@ def included_by(line: str) -> str | None:
     return None if match is None else match["quoted"] or match["plain"]
 
 
-def lists_in(folder: str | Path | None) -> ReadList:
-    """Return a function that reads the lists of phrases that rules name; without a folder, it raises `RuleError`."""
+class Files:
+    """The files that rules name, in a folder; without a folder, to name one is an error."""
 
-    @cache
-    def read(name: str) -> PhraseList:
-        if folder is None:
+    def __init__(self, folder: str | Path | None) -> None:
+        self._folder = folder
+        self._lists: dict[str, PhraseList] = {}
+
+    def phrases(self, name: str) -> PhraseList:
+        """Read a list of phrases, once."""
+        if name not in self._lists:
+            instead = 'write the phrases: among "New York", "Boston"'
+            self._lists[name] = read_list(self._path(name, "list", "in", instead), name)
+        return self._lists[name]
+
+    def automaton(self, name: str) -> str:
+        """Read the text of an automaton."""
+        return read_automaton(self._path(name, "automaton", "from", 'write the arcs: automaton "0 1 A; 1"'), name)
+
+    def _path(self, name: str, what: str, word: str, instead: str) -> Path:
+        if self._folder is None:
             raise RuleError(
-                "a rule names a list in a file, and files are not read here",
-                got=f"in {quote(name)}",
+                f"a rule names {'an' if what[0] == 'a' else 'a'} {what} in a file, and files are not read here",
+                got=f"{word} {quote(name)}",
                 wanted=f"rules.parse(sentence, folder=...), the folder of {quote(name)}",
-                cause='Load a .rules file with rules.load(path), or write the phrases: among "New York", "Boston".',
+                cause=f"Load a .rules file with rules.load(path), or {instead}.",
             )
-        return read_list(Path(folder, name), name)
-
-    return read
+        return Path(self._folder, name)

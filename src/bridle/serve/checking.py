@@ -214,7 +214,8 @@ def sentence_forms(labels: Sequence[str] = ("AUTHOR", "TITLE")) -> list[Sentence
     """
     a, b = [*labels, "AUTHOR", "TITLE"][:2] if len(labels) != 1 else (labels[0], labels[0])
     names = quoted_name(a), quoted_name(b)
-    forms = [SentenceForm(_form(s), _example(s, names), _summary(s)) for s in sentences()]
+    known = [s for s in sentences() if all(isinstance(p, str) or p.type != "automaton" for p in s.pieces)]  # no files
+    forms = [SentenceForm(_form(s), _example(s, names), _summary(s)) for s in known]
     forms += [SentenceForm(form, example.format(*names), summary) for form, example, summary in _FORMULAS]
     has, exact = (
         RuleExample("first second", "has", ((a, "first"),)),
@@ -253,7 +254,9 @@ def _example(sentence: Sentence, names: tuple[str, str]) -> str:
         elif piece.type == "int":
             words.append(next(numbers))
         elif piece.type == "quoted":
-            words.append(quote(f"{names[0]}+ .*" if re.fullmatch(r"[\w-]+", names[0]) else ".*"))
+            name = names[0] if re.fullmatch(r"[\w-]+", names[0]) else ""
+            arcs = f"0 0 ?; 0 1 {name}; 0; 1" if name else "0 0 ?; 0"
+            words.append(quote(arcs if piece.field == "arcs" else f"{name}+ .*" if name else ".*"))
         else:
             words.append(_SLOT_EXAMPLES[piece.type])
     return " ".join(words)

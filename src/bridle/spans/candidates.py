@@ -21,6 +21,7 @@ from bridle.automata import compile_regex
 from bridle.decoding.problem import bad_option
 from bridle.errors import GivenError, LabelError, LatticeError, shown
 from bridle.labels import Labels
+from bridle.rules.arcs import Automaton
 from bridle.rules.base import Rule, named
 from bridle.rules.boolean import Matches
 from bridle.rules.conditions import Given
@@ -380,6 +381,8 @@ def _add_names(value: Any, given: Mapping[str, Any], names: set[str]) -> None:
             names.update(label_names(item.of(given), item.key) if isinstance(item, Given) else (item,))
     elif isinstance(value, Matches):
         compile_regex(value.pattern, lambda name: names.add(name) or frozenset({0}), 1)  # type: ignore[func-returns-value]
+    elif isinstance(value, Automaton):
+        names.update(name for field in value.names() for name in field.items if isinstance(name, str))
     elif isinstance(value, Rule):
         for f in fields(value):
             _add_names(getattr(value, f.name), given, names)
