@@ -17,7 +17,7 @@ from bridle.data.scores import Chunk, ScoreFile, open_scores, save_scores
 from bridle.data.splitting import split_indices
 
 for _module in iter_modules(__path__):
-    if _module.name != "references":  # they are no format, and loaded when they are needed
+    if _module.name not in ("references", "pairing"):  # they are no formats, and loaded when they are needed
         import_module(f"{__name__}.{_module.name}")
 
 __all__ = [
