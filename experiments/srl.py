@@ -245,8 +245,8 @@ def _table_3(result: dict[str, Trained]) -> Table:
         + ", ".join(f"{name} {seconds:.2f}" for name, seconds in per.items())
         + f". With {len(result['VP'].model.labels_)} labels a native Viterbi pass costs little beside the scores of "
         "features, which local and global learners both need; so CRF-D is about as fast as VP. "
-        "CRF-ML takes longer because of its many passes, IBT because it searches under the rules for each sequence of "
-        "each pass. Seconds of all threads are added up.",
+        "CRF-ML takes longer because of its many passes. IBT searches under the rules for each sequence of each pass: "
+        f"{per['CRF-D (IBT)'] / per['CRF-D']:.1f} times CRF-D's time per pass. Seconds of all threads are added up.",
     )
 
 

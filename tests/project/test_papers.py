@@ -136,12 +136,7 @@ def _engines(cells: list[str]) -> list[str]:
     return heads if len({*heads} & {*engine_names()}) > 1 else []
 
 
-STALE = pytest.mark.xfail(reason="written before an engine was renamed: bridle reproduce srl", strict=True)
-
-
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=STALE) if name.endswith("/srl.md") else name for name in RESULTS]
-)
+@pytest.mark.parametrize("name", RESULTS)
 def test_results_name_engines_and_options_that_exist(name: str) -> None:
     """Pages of results are written by long runs: what was renamed since then shows that they are stale."""
     text = (ROOT / name).read_text(encoding="utf-8")
