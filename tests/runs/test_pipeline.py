@@ -11,6 +11,7 @@ import pytest
 
 from bridle._native import Stop
 from bridle.runs.run import Memory, pipelined
+from stopwatch import patience
 
 
 def numbers(n: int) -> Iterator[int]:
@@ -102,7 +103,11 @@ def test_an_error_anywhere_stops_all_and_comes_out_once(where: str, at: int) -> 
                 raise KeyError("caller")
             if pair is not None:
                 seen.append(pair[1])
-    assert seen == list(range(at)) and closed == [True] and work_threads() == []
+    assert seen == list(range(at)) and closed == [True]
+    end = time.monotonic() + patience(1)
+    while work_threads() and time.monotonic() < end:
+        time.sleep(0.01)
+    assert work_threads() == []
 
 
 def test_work_is_asked_to_stop() -> None:

@@ -181,10 +181,11 @@ class Shards:
             self._commit()  # all lines of a file have the same columns
         if self._file is None:
             self._columns = columns
-            if isinstance(self.format, Parquet):
-                self._file = _TableFile(str(self._next), self.format, self.layout, self._schema)
-            else:
-                self._file = Lines(str(self._next), flush_to="disk")
+            with deferred_interrupt():  # between the file's creation and its assignment, nothing would remove it
+                if isinstance(self.format, Parquet):
+                    self._file = _TableFile(str(self._next), self.format, self.layout, self._schema)
+                else:
+                    self._file = Lines(str(self._next), flush_to="disk")
         if isinstance(self._file, _TableFile):
             self._file.write(rows)
             self._bytes = self._file.size

@@ -149,6 +149,10 @@ class _Threads(Generic[Item, Result]):
                 self._memory.give(self._size(item))
         finally:
             self._stop.set()
+            self._memory.give(0)  # wakes the reader
+            with suppress(Empty):
+                while True:
+                    self._queue.get_nowait()
             self._pool.shutdown(wait=True, cancel_futures=True)
             self._reader.join(TICK)  # a reader that waits for input must not keep the caller
 
