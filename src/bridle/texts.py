@@ -49,8 +49,8 @@ class Texts(Sequence[str]):
 
     @classmethod
     def of(cls, texts: Iterable[str]) -> Texts:
-        """Pack strings; lone surrogates, which UTF-8 does not have, are kept."""
-        return cls(*_native.packed(texts))
+        """Pack strings, if they are not packed yet; lone surrogates, which UTF-8 does not have, are kept."""
+        return texts if isinstance(texts, Texts) else cls(*_native.packed(texts))
 
     @classmethod
     def joined(cls, parts: Sequence[Sequence[str]]) -> Sequence[str]:
@@ -59,7 +59,7 @@ class Texts(Sequence[str]):
             return parts[0]
         if not any(isinstance(part, Texts) for part in parts):
             return [text for part in parts for text in part]
-        packed = [part if isinstance(part, Texts) else cls.of(part) for part in parts]
+        packed = [cls.of(part) for part in parts]
         lengths = np.concatenate([np.zeros(1, np.int64), *(np.diff(part.offsets) for part in packed)])
         data = [part.data[part.offsets[0] : part.offsets[-1]] for part in packed]
         return cls(np.concatenate(data), np.cumsum(lengths))

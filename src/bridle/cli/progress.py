@@ -71,27 +71,25 @@ class ProgressBar:
         print_stderr("  ".join(part for part in (f"  {self.doing}:", share, note) if part))
 
 
-class RunProgress:
+class RunProgress(ProgressBar):
     """Show the progress of a run over blocks: in a bar or lines for people, or as lines of JSON, one a second."""
 
     def __init__(self, asked: bool | None, out: str | None, *, as_json: bool) -> None:
-        self.bar = ProgressBar(False if as_json else asked, "tagging", out)
-        self._as_json, self._due = as_json, time.monotonic() + _EVERY_IF_ASKED
-        self._latest: Progress | None = None
+        super().__init__(as_json or asked, "tagging", out)
+        self._as_json = as_json
+        self._due += _EVERY_IF_ASKED if as_json else 0.0
 
-    def __call__(self, progress: Progress) -> None:
-        """Show how far the run is."""
-        self._latest = progress
-        self.bar(int(1000 * progress.share), 1000, f"{progress.rate:,.0f} tokens/s")
-        if self._as_json and time.monotonic() >= self._due:
-            self._due = time.monotonic() + _EVERY_IF_ASKED
-            self.finish()
+    def update(self, progress: Progress) -> None:
+        """Note how far the run is, and show it if it is time."""
+        self._run = progress
+        self(int(1000 * progress.share), 1000, f"{progress.rate:,.0f} tokens/s")
 
-    def finish(self) -> None:
-        """Print a line of JSON, if that is wanted."""
-        if self._as_json and self._latest is not None:
-            facts = asdict(self._latest).items()
-            print_stderr(json_line({key: round(x, 4) if isinstance(x, float) else x for key, x in facts}))
+    def _show(self) -> None:
+        if not self._as_json:
+            return super()._show()
+        self._latest, self._due = None, time.monotonic() + _EVERY_IF_ASKED
+        facts = asdict(self._run).items()
+        print_stderr(json_line({key: round(x, 4) if isinstance(x, float) else x for key, x in facts}))
 
 
 def _new_bar(doing: str) -> Any:

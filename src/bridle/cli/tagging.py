@@ -283,7 +283,7 @@ def tag(
         "on_infeasible": on_infeasible.value,
     }
     best, size = k or 1, None if shard_size is None else _shard_size(shard_size)
-    progress_view = RunProgress(progress, out, as_json=json_progress)
+    bar = RunProgress(progress, out, as_json=json_progress)
     run = Run(
         tagger,
         Decoder(tagger.labels_, load_model_rules(rules, tagger, lenient=lenient) if rules else (), **settings),
@@ -298,10 +298,10 @@ def tag(
         else "raise",
         threads=threads,
         memory=MEMORY if memory is None else parse_size(memory, "memory"),
-        progress=progress_view,
+        progress=bar.update,
     )
     result = None
-    with progress_view.bar:
+    with bar:
         if shards:
             shape = shard_format("jsonl" if as_json else to, str(out), run)
             check_places(named, str(out), f"part-00000.{shape.name}")
@@ -318,7 +318,6 @@ def tag(
             except FileError as error:
                 of_input = str(error.where or "").startswith("<stdin>" if paths[0] == "-" else paths[0])
                 raise (reader.doubted(error, run.first_format().name) if of_input else error) from None
-    progress_view.finish()
     _report(run, result)
 
 

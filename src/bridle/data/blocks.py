@@ -217,9 +217,10 @@ def known_labels(column: Column, options: LabelOptions) -> Column:
 
 def label_parts(outcomes: Outcomes, n: int) -> tuple[Any, ...]:
     """Return the labels of the first n sequences for a kernel: each name once, and the one that each token has."""
-    names, rows = Texts.of(outcomes.label_set.names), outcomes.offsets[: n + 1]
-    known = outcomes.labelled[:n].view(np.uint8)
-    return rows.astype(np.int64), known, names.offsets, None, names.data, outcomes.ids[: rows[-1]]
+    decodings, names = outcomes.decodings, Texts.of(outcomes.label_set.names)
+    rows, known = decodings.offsets[: n + 1], decodings.answered[:n].view(np.uint8)
+    ids = np.maximum(decodings.ids[: rows[-1]], 0)  # those of rows without labels are not read
+    return rows, known, names.offsets, None, names.data, ids
 
 
 def parts_of(columns: Iterable[Column], n: int) -> list[tuple[Any, ...]]:
@@ -227,8 +228,7 @@ def parts_of(columns: Iterable[Column], n: int) -> list[tuple[Any, ...]]:
     strings that are there, bytes, and which string each value is, if there are fewer strings than values."""
     parts: list[tuple[Any, ...]] = []
     for column in columns:
-        texts = column.texts if isinstance(column.texts, Texts) else Texts.of(column.texts)
-        rows = column.offsets[: n + 1]
+        texts, rows = Texts.of(column.texts), column.offsets[: n + 1]
         known = None if column.known is None else column.known[:n].view(np.uint8)
         whole = None if column.whole is None else column.whole[: rows[-1]].view(np.uint8)
         parts.append((rows, known, texts.offsets[: rows[-1] + 1], whole, texts.data, None))
@@ -248,19 +248,56 @@ def filled(columns: list[Column], missing: str | None, tokens: Column) -> list[C
     return columns
 
 
-# ---- windows of text ------------------------------------------------------------------------------------------------
+# ---- text ------------------------------------------------------------------------------------------------------------
 
 
-class Window:
-    """A part of a text file, in UTF-8, that moves on; it knows its place in bytes and lines."""
+class TextReader:
+    """A text file while it is read block by block: a window of UTF-8 moves on, and knows its place in bytes and lines.
 
-    def __init__(self, source: Source, encoding: str) -> None:
-        self.source, self.encoding = source, encoding
+    A block ends between two sequences; its end is counted in bytes.
+    """
+
+    def __init__(self, source: Source, options: TextOptions) -> None:
+        self.source, self.builder = source, Builder(source, options)
         self.data, self.at, self.final = b"", 0, False  # the text; the place in it; is it the end of the file?
         self._base = 0  # where the window begins in the file
         self._lines, self._counted = 0, 0  # the number of lines (-1: not known) up to a place in the window
-        if not _is_utf8(encoding):
-            source.transcode(encoding)
+        name = options.encoding
+        is_utf8 = isinstance(name, str) and name.lower().replace("_", "-") in ("utf-8", "utf8")
+        self._encoding = None if is_utf8 else name
+        if not is_utf8:
+            source.transcode(name)
+
+    def read(self, rows: int) -> bool:
+        """Add sequences of the window to the builder; False if there are not enough rows yet."""
+        raise NotImplementedError
+
+    def blocks(self, pace: Pace) -> Iterator[Block]:
+        """Yield all blocks from here on."""
+        begun, is_full = self.place(), self.at < len(self.data)
+        while is_full or not self.final:
+            error: BridleError | None = None
+            try:
+                if not is_full:
+                    self.more(pace.bytes)
+                is_full = self.read(pace.sequences) and self.at < len(self.data)
+            except BridleError as wrong:  # the rows before it are handed on
+                error = wrong
+            # what comes through a pipe is handed on at once
+            is_due = error or is_full or self.final or self.source.total is None or self.place() - begun >= pace.bytes
+            if self.builder.count and is_due:
+                yield self._block()
+                begun = self.place()
+            if error is not None:
+                raise error
+        if self.source.left_out:  # behind the last sequence
+            yield self._block()
+
+    def _block(self) -> Block:
+        """Make the block of all rows so far."""
+        source = self.source
+        left = len(self.data) - self.at if source.is_plain else 0
+        return self.builder.block(self.place(), min(max(source.done - left, 0) / max(source.total or 0, 1), 1.0))
 
     def jump(self, start: int) -> None:
         """Move on to a place of the file, in bytes from its beginning."""
@@ -321,8 +358,8 @@ class Window:
         """Count the lines of the first bytes of the file, which an earlier call has read."""
         source, lines = Source(self.source.name), 0
         try:
-            if not _is_utf8(self.encoding):
-                source.transcode(self.encoding)
+            if self._encoding is not None:
+                source.transcode(self._encoding)
             while size > 0 and (block := source.take(min(size, BLOCK))):
                 lines += _line_ends(block, 0, size)
                 size -= len(block)
@@ -355,64 +392,13 @@ class Window:
             raise self.source.nul(self.line() + text.count("\n", 0, nul))
         return text.removesuffix("\r") if self.final and end == len(self.data) else text
 
-    @property
-    def share(self) -> float:
-        """The share of the file that has been read, from 0 to 1."""
-        left = len(self.data) - self.at if self.source.is_plain else 0
-        return min(max(self.source.done - left, 0) / max(self.source.total or 0, 1), 1.0)
-
-
-def _is_utf8(encoding: object) -> bool:
-    """Check whether this is a name of UTF-8."""
-    return isinstance(encoding, str) and encoding.lower().replace("_", "-") in ("utf-8", "utf8")
-
 
 def _line_ends(data: bytes, low: int, high: int | None = None) -> int:
     """Count the line ends between two places; `bytes.count` takes several times as long."""
     return int(np.count_nonzero(np.frombuffer(data, np.uint8)[low:high] == _NEW_LINE))
 
 
-# ---- readers --------------------------------------------------------------------------------------------------------
-
-
-class TextReader:
-    """A text file while it is read block by block. A block ends between two sequences; its end is counted in bytes."""
-
-    def __init__(self, source: Source, options: TextOptions) -> None:
-        self.source, self.window = source, Window(source, options.encoding)
-        self.builder = Builder(source, options)
-
-    def read(self, rows: int) -> bool:
-        """Add sequences of the window to the builder; False if there are not enough rows yet."""
-        raise NotImplementedError
-
-    def finish(self) -> None:
-        """Raise if what was read as a whole is not of the format."""
-
-    def blocks(self, pace: Pace) -> Iterator[Block]:
-        """Yield all blocks from the place of the window on."""
-        window, builder = self.window, self.builder
-        begun, is_full = window.place(), window.at < len(window.data)
-        while is_full or not window.final:
-            error: BridleError | None = None
-            try:
-                if not is_full:
-                    window.more(pace.bytes)
-                is_full = self.read(pace.sequences) and window.at < len(window.data)
-            except BridleError as wrong:  # the rows before it are handed on
-                error = wrong
-            # what comes through a pipe is handed on at once
-            is_due = (
-                error or is_full or window.final or self.source.total is None or window.place() - begun >= pace.bytes
-            )
-            if builder.count and is_due:
-                yield builder.block(window.place(), window.share)
-                begun = window.place()
-            if error is not None:
-                raise error
-        self.finish()
-        if self.source.left_out:  # behind the last sequence
-            yield builder.block(window.place(), window.share)
+# ---- examples -------------------------------------------------------------------------------------------------------
 
 
 def example_blocks(

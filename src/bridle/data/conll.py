@@ -284,7 +284,7 @@ class _File(TextReader):
         self.ends = format.comment not in ("auto", None) and not format.ids  # does a comment end a sequence?
         self.width = len(format.columns or ())
         self.names: list[str] = []  # once the width is sure
-        self.at = -1  # the column of the labels; -1: none
+        self.label = -1  # the column of the labels; -1: none
         self.inputs: list[tuple[str, int]] = []  # the other columns
         self.kernel: ConllReader | None = None  # once the columns are known
         self.number = -1  # the column of the token's number among those that the kernel keeps
@@ -299,22 +299,19 @@ class _File(TextReader):
             self.comments, self.doubtful, self.behind = [], [], start
             self.builder = Builder(source, format)
             source.left_out.clear()
-            self.window.jump(start)
-
-    def finish(self) -> None:
-        if not self.names and self.doubtful:  # nothing but lines that could be comments or tokens
-            raise self.unclear(*self.doubtful[0])
+            self.jump(start)
 
     def read(self, rows: int) -> bool:
-        window = self.window
         while (left := rows - self.builder.count) > 0:
             if self.kernel is None or self.comments:
-                end = end_of_sequence(window.data, window.at, window.final)
-                if end <= window.at:
+                end = end_of_sequence(self.data, self.at, self.final)
+                if end <= self.at:
+                    if self.final and not self.names and self.doubtful:  # nothing but comments, or perhaps tokens
+                        raise self.unclear(*self.doubtful[0])
                     return False
                 self._read_sequence(end)
                 continue
-            stop, window.at, end = self.kernel.read(window.data, window.at, window.final, left)
+            stop, self.at, end = self.kernel.read(self.data, self.at, self.final, left)
             self._take(self.kernel)
             if stop == _MORE:
                 return False
@@ -337,14 +334,14 @@ class _File(TextReader):
             values, above, places = self._numbered(values, above, places)
             count = len(above)
         pieces: dict[str, Any] = {name: column for (name, _), column in zip(self.inputs, values, strict=False)}
-        if self.at >= 0:
+        if self.label >= 0:
             gold = values[len(self.inputs)]
             if self._needs_labels and len(self.seen) < _MOST:
                 self.seen.update(gold.texts.distinct()[0])  # type: ignore[attr-defined]
             pieces[":gold"] = known_labels(gold, self.format)
         if above.offsets[-1]:
             pieces[":comments"] = above
-        self.builder.extend(count, pieces, self.window.places(places))
+        self.builder.extend(count, pieces, self.places(places))
 
     def _numbered(self, values: list[Column], above: Column, places: Any) -> tuple[list[Column], Column, Any]:
         """Leave out lines whose id is not a number: a range of tokens, or an empty one."""
@@ -366,17 +363,16 @@ class _File(TextReader):
 
     def _read_sequence(self, end: int) -> None:
         """Read one sequence, and comments above it, line by line; the first one says what the kernel must know."""
-        window = self.window
         try:
-            lines = window.decoded(end).replace("\r\n", "\n").split("\n")
+            lines = self.decoded(end).replace("\r\n", "\n").split("\n")
             if self.behind and self._needs_labels and any(line.startswith(self.prefix) for line in lines):
                 self._catch_up()
-            at, number = 0, window.line()
+            at, number = 0, self.line()
             if self.ends and (stop := self.comment_between(lines)):
-                end = window.at
+                end = self.at
                 for _ in range(stop):
-                    end = window.data.index(b"\n", end) + 1
-                lines = window.decoded(end).replace("\r\n", "\n").split("\n")
+                    end = self.data.index(b"\n", end) + 1
+                lines = self.decoded(end).replace("\r\n", "\n").split("\n")
             blank = [k for k, line in enumerate(lines) if not line or (line[0] in BLANK and not line.strip(BLANK))]
             for k in [*blank, len(lines)]:
                 if k > at:
@@ -392,7 +388,7 @@ class _File(TextReader):
                 raise
             self.builder.fail(error)
             self.comments.clear()
-        window.at = end
+        self.at = end
 
     def comment_between(self, lines: list[str]) -> int:
         """Return the first line with a comment after a token, which ends the sequence; 0: there is none."""
@@ -414,7 +410,7 @@ class _File(TextReader):
     @property
     def _needs_labels(self) -> bool:
         """Check whether the labels so far decide if a line is a comment."""
-        return not self.tab and self.at >= 0 and self.format.comment == "auto"
+        return not self.tab and self.label >= 0 and self.format.comment == "auto"
 
     def _catch_up(self) -> None:
         """Note the labels of all sequences before the start."""
@@ -443,7 +439,7 @@ class _File(TextReader):
         columns = list(map(list, zip(*rows, strict=True)))
         if not columns:
             return None
-        labels = columns[self.at] if self.at >= 0 else None
+        labels = columns[self.label] if self.label >= 0 else None
         if labels is not None and "" in labels:
             raise self.source.error(number, "a sequence has an empty label", got="''", wanted="a label on each line")
         if not self.tab and labels is not None and len(self.seen) < _MOST:
@@ -507,7 +503,7 @@ class _File(TextReader):
         """Check whether a line with the prefix, above a sequence, is a comment. `seen`: labels of tokens."""
         if self.format.comment != "auto" or len(fields := _cut(line, tab)) != width:
             return True
-        if tab or fields[self.at] in seen:
+        if tab or fields[self.label] in seen:
             return False
         raise self.unclear(number, line)
 
@@ -541,9 +537,9 @@ class _File(TextReader):
         if isinstance(label, bool) or not (label is None or isinstance(label, (str, int))):
             raise FileError("`label` must name a column", got=repr(label), wanted="a name, a number or None")
         if isinstance(label, int) and 0 < abs(label) <= len(names):
-            self.at = label - 1 if label > 0 else len(names) + label
+            self.label = label - 1 if label > 0 else len(names) + label
         elif isinstance(label, str) and label in names:
-            self.at = names.index(label)
+            self.label = names.index(label)
         elif label is not None:
             raise self.source.error(
                 number,
@@ -551,11 +547,11 @@ class _File(TextReader):
                 got=repr(label),
                 wanted=f"1 to {len(names)}, -1 to -{len(names)}, or one of {', '.join(names)}",
             )
-        if self.format.unlabelled == "allow" and self.at >= 0 and width == len(names) - 1:
-            del names[self.at]
-            self.at = -1
+        if self.format.unlabelled == "allow" and self.label >= 0 and width == len(names) - 1:
+            del names[self.label]
+            self.label = -1
         self.width = len(names)
-        self.inputs = [(name, k) for k, name in enumerate(names) if k != self.at and name != "_"]
+        self.inputs = [(name, k) for k, name in enumerate(names) if k != self.label and name != "_"]
         if not self.inputs:
             raise self.source.error(
                 number,
@@ -567,13 +563,13 @@ class _File(TextReader):
         for at, line in self.doubtful:
             if len(_cut(line, self.tab)) == self.width:
                 raise self.unclear(at, line)
-        kept = [k for _, k in self.inputs] + [self.at] * (self.at >= 0)
+        kept = [k for _, k in self.inputs] + [self.label] * (self.label >= 0)
         kept += [0] * (self.format.ids and 0 not in kept)
         slots = [kept.index(k) if k in kept else -1 for k in range(self.width)]  # places among those that are kept
         self.number = kept.index(0) if self.format.ids else -1
         comment, docstart = self.format.comment, self.format.docstart == "skip"
         prefix = "" if comment is None else self.prefix
-        self.kernel = ConllReader(self.tab, self.at, slots, prefix, comment != "auto", docstart, self.ends)
+        self.kernel = ConllReader(self.tab, self.label, slots, prefix, comment != "auto", docstart, self.ends)
 
 
 def _columns(count: int) -> str:

@@ -214,12 +214,11 @@ class _File(TextReader):
         self.format, self.kernel = format, JsonReader()
         self.roles: dict[str, int] = {}  # of the keys that the kernel knows, in their order
         if start:
-            self.window.jump(start)
+            self.jump(start)
 
     def read(self, rows: int) -> bool:
-        window = self.window
         while (left := rows - self.builder.count) > 0:
-            stop, window.at, end = self.kernel.read(window.data, window.at, window.final, left)
+            stop, self.at, end = self.kernel.read(self.data, self.at, self.final, left)
             self._take()
             if stop == _MORE:
                 return False
@@ -229,17 +228,17 @@ class _File(TextReader):
 
     def _read_one(self, end: int) -> None:
         """Read one line as Python reads JSON."""
-        window, source, line = self.window, self.window.source, ""
+        source, line = self.source, ""
         try:
-            line = window.decoded(end).removesuffix("\n").removesuffix("\r")
+            line = self.decoded(end).removesuffix("\n").removesuffix("\r")
             if line.strip():
-                example = self.format.line(source, window.line(), line)
-                if len(self.roles) < _MOST and self._learn(json_object(source, window.line(), line, "{...}")):
+                example = self.format.line(source, self.line(), line)
+                if len(self.roles) < _MOST and self._learn(json_object(source, self.line(), line, "{...}")):
                     return  # the kernel can read it now
                 self.builder.add(example)
         except BridleError as error:
             self.builder.fail(error, _id_of(line))
-        window.at = end
+        self.at = end
 
     def _learn(self, record: dict[str, Any]) -> bool:
         """Tell the kernel about the keys of a line that is a sequence; are there new ones?"""
@@ -286,7 +285,7 @@ class _File(TextReader):
                 pieces[":gold"] = known_labels(Column(texts, rows, flags(known), flags(whole)), self.format)
             else:
                 pieces["word" if role == _TOKENS else key] = Column(texts, rows, flags(known))
-        self.builder.extend(count, pieces, self.window.places(places))
+        self.builder.extend(count, pieces, self.places(places))
 
 
 def _one_each(rows: Offsets, texts: Texts, known: Any) -> Sequence[str]:

@@ -94,7 +94,8 @@ class CompiledRules:
             with named(rule):  # errors of a rule by itself are raised now, not at a sequence
                 parts = (rule.rule,) if isinstance(rule, Soft) else rule.conjuncts()
                 self._conjuncts += [self._conjunct(number, part, isinstance(rule, Soft)) for part in parts]
-        self._native: dict[Absorb, _native.CompiledRules] = {absorb: self._compile(absorb)}
+        self._native: dict[Absorb, _native.CompiledRules] = {}
+        self.native(absorb)
 
     @property
     def n_bytes(self) -> int:
@@ -126,11 +127,8 @@ class CompiledRules:
 
     def native(self, absorb: Absorb) -> _native.CompiledRules:
         """Return the rules in one form, compiled at the first call."""
-        if absorb not in self._native:
-            self._native.setdefault(absorb, self._compile(absorb))
-        return self._native[absorb]
-
-    def _compile(self, absorb: Absorb) -> _native.CompiledRules:
+        if absorb in self._native:
+            return self._native[absorb]
         masks: dict[str, Bools | None] = dict.fromkeys((*_EDGES, "token"))
         automata: list[tuple[int, _native.CountingAutomaton]] = []
         dependents, states = [], 0
@@ -177,7 +175,7 @@ class CompiledRules:
             native.add_dependent(part.number, kind, [source.place(place, number) for place in part.places], part.keys)
         if dependents:
             source.conditions.hand_over(native)
-        return native
+        return self._native.setdefault(absorb, native)
 
     def bind(
         self,

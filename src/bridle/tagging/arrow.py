@@ -364,8 +364,7 @@ def list_array(column: Column) -> Any:
 
 def string_array(strings: Sequence[str], whole: Any = None) -> Any:
     """Make an array of strings, which shares their bytes; those that are not whole are null."""
-    pa = arrow()
-    texts = strings if isinstance(strings, Texts) else Texts.of(strings)
+    pa, texts = arrow(), Texts.of(strings)
     data = texts.data[texts.offsets[0] : texts.offsets[-1]]
     ends = np.subtract(texts.offsets, texts.offsets[0], dtype=np.int32, casting="unsafe")
     return pa.Array.from_buffers(pa.string(), len(texts), [_bits(whole), pa.py_buffer(ends), pa.py_buffer(data)])

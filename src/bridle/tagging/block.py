@@ -127,7 +127,7 @@ class Ids(Sequence[Any]):
 
     def known_texts(self, n: int) -> Texts:
         """The texts of the first n ids, without those of sequences that have none."""
-        texts = self.texts if isinstance(self.texts, Texts) else Texts.of(self.texts)
+        texts = Texts.of(self.texts)
         return texts[:n] if self.kinds[:n].all() else texts.take(np.flatnonzero(self.kinds[:n]))
 
     def __len__(self) -> int:
