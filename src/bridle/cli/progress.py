@@ -85,11 +85,12 @@ class RunProgress(ProgressBar):
         self(int(1000 * progress.share), 1000, f"{progress.rate:,.0f} tokens/s")
 
     def _show(self) -> None:
-        if not self._as_json:
-            return super()._show()
-        self._latest, self._due = None, time.monotonic() + _EVERY_IF_ASKED
-        facts = asdict(self._run).items()
-        print_stderr(json_line({key: round(x, 4) if isinstance(x, float) else x for key, x in facts}))
+        if self._as_json:
+            self._latest, self._due = None, time.monotonic() + _EVERY_IF_ASKED
+            facts = asdict(self._run).items()
+            print_stderr(json_line({key: round(x, 4) if isinstance(x, float) else x for key, x in facts}))
+        else:
+            super()._show()
 
 
 def _new_bar(doing: str) -> Any:
