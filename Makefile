@@ -218,7 +218,7 @@ KERNEL_TESTS := tests/kernels $(addprefix tests/,test_processor.py test_lattice_
   $(addprefix tests/decoding/test_,decoder.py result.py threads.py sums.py documents.py) $(addprefix tests/engines/test_,engines.py) \
   $(addprefix tests/spans/test_,spans.py selector.py) $(addprefix tests/rules/test_,compiled.py conditions.py) \
   $(addprefix tests/models/test_,lbfgs.py perceptron.py edges.py) tests/features/test_features.py \
-  tests/learn/test_deterministic.py tests/integrations/test_crfsuite.py tests/tagging/test_tagging.py \
+  tests/models/test_deterministic.py tests/integrations/test_crfsuite.py tests/tagging/test_tagging.py \
   $(addprefix tests/data/test_,blocks_conll.py blocks_jsonl.py writers.py)
 # Tiers differ in cpp/simd alone: word lattices, span selection and blocks of text do without it, rules reach it through engines.
 VECTOR_TESTS := $(filter-out tests/spans/% tests/rules/% tests/data/%,$(KERNEL_TESTS))
@@ -260,7 +260,7 @@ prepare: $(VENV)/.check $(VENV)/.docs $(VENV)/.explorer $(NODE)/.installed $(INT
 
 THREAD_TESTS := $(addprefix tests/kernels/test_,learning.py attributes.py texts.py) \
   $(addprefix tests/decoding/test_,threads.py result.py sums.py documents.py) tests/rules/test_compiled.py tests/models/test_theory.py \
-  tests/learn/test_deterministic.py
+  tests/models/test_deterministic.py
 tsan: SAN := build/tsan
 tsan: $(VENV)/.check $(VENV)/.test
 	$(call SAN_BUILD,thread)

@@ -209,7 +209,7 @@ def _constrained(folder: Path) -> Iterable[Path]:
 
 
 def _tag_constrained(path: str) -> None:
-    ConstrainedTagger.load(path).predict(COLUMNS[:1])
+    bridle.load(path).predict(COLUMNS[:1])
 
 
 def _crfsuite(folder: Path) -> Iterable[Path]:

@@ -557,3 +557,24 @@ def test_test_cases_stay_when_rules_are_tuned_and_shown(run: Cli, folder: Path, 
     assert run.ok("rules", "show", path).stdout == f"AUTHOR before TITLE\nTITLE before DATE\n{BAD}\n"
     last = json.loads(run.ok("rules", "show", path, "--json").stdout.splitlines()[-1])
     assert last == {"file": str(path), "line": 2, "example": BAD.removesuffix("  # so"), "comment": "so"}
+
+
+def test_deterministic_rules_decide_under_a_model(run: Cli, folder: Path, tmp_path: Path) -> None:
+    """The file goes to --rules, beside others, of commands that have a model; others say where it belongs."""
+    det, more, data = tmp_path / "c.det", tmp_path / "one.rules", folder / "tune.txt"
+    run.ok("learn", folder / "train.txt", "-o", det, *COLUMNS, "--kind", "deterministic")
+    more.write_text("at most 1 segment of DATE\n")
+    tag = ["tag", folder / "m.bridle", data, "--json", "--on-infeasible", "skip"]
+    lines = run(*tag, "--rules", det, "--rules", more).stdout.splitlines()
+    tokens = [list(example.tokens) for example in read(data, columns=["word", "label"])]
+    kept = 0
+    for line, sure in zip(lines, DeterministicRules.load(det).decide(tokens).names(), strict=True):
+        labels = json.loads(line)["labels"]
+        assert not labels or all(b in (None, a) for a, b in zip(labels, sure, strict=True))
+        kept += sum(b is not None for b in sure)
+    assert kept > 50
+    assert "accuracy" in run.stdout("eval", data, "--model", folder / "m.bridle", "--rules", det)
+    np.savez(tmp_path / "s.npz", unary=np.zeros((2, 3)))
+    failed = run.ok("decode", tmp_path / "s.npz", "--labels", "AUTHOR,DATE,TITLE", "--rules", det, code=2).stderr
+    assert "a binary file of Bridle" in failed and "bridle tag MODEL --rules FILE" in failed
+    assert "only one file of deterministic rules" in run.ok(*tag, "--rules", det, "--rules", det, code=2).stderr

@@ -10,7 +10,7 @@ import pytest
 
 import bridle
 from bridle.features import SETS
-from bridle.learn import ConstrainedTagger
+from bridle.learn import DeterministicRules
 from commands import Cli
 from crfsuite_writer import SMALL
 
@@ -139,6 +139,5 @@ def test_what_is_no_model(run: Cli, tmp_path: Path) -> None:
     (tmp_path / "text").write_text("the D\n")
     assert "this is not a Bridle model" in run.ok("info", tmp_path / "text", code=2).stderr
     assert "cannot read this file" in run.ok("info", tmp_path / "missing", code=2).stderr
-    tagger = ConstrainedTagger(features=["word[0]"], rules=None).fit([["a", "b"]], [["D", "N"]])
-    tagger.save(tmp_path / "c")
-    assert "a ConstrainedTagger? It has its own load" in run.ok("info", tmp_path / "c", code=2).stderr
+    DeterministicRules(cutoff=1).fit([["a", "b"]], [["D", "N"]]).save(tmp_path / "d")
+    assert "Deterministic rules are for a model" in run.ok("info", tmp_path / "d", code=2).stderr

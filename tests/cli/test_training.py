@@ -321,3 +321,26 @@ def test_json_lines_keep_columns_and_gold(run: Cli, folder: Path) -> None:
 def test_what_was_left_out_is_told(run: Cli, folder: Path) -> None:
     result = run("tag", folder / "m.bridle", stdin="-DOCSTART- -X- O\n\na D B-NP\n")
     assert result.exit_code == 0 and "left out 1" in result.stderr
+
+
+def test_a_constrained_tagger(run: Cli, tmp_path: Path) -> None:
+    """It is a model like others: to tag with, under rules, to evaluate and to describe."""
+    words = [("the", "D"), ("cat", "N"), ("sees", "V"), ("a", "D"), ("dog", "N")]
+    sentences = ["".join(f"{word} {label}\n" for word, label in words[k:]) for k in (0, 3, 0) * 9]
+    (tmp_path / "train.txt").write_text("\n".join(sentences))
+    (tmp_path / "one.rules").write_text("at most 1 token of N\n")
+    model, data = tmp_path / "m.bridle", tmp_path / "train.txt"
+    train = ["train", data, "-o", model, "--learner", "constrained", "--features", "pos"]
+    run.ok(*train, "--dev", data)
+    loaded = bridle.load(model)
+    assert type(loaded).__name__ == "ConstrainedTagger" and loaded.score([["the", "dog"]], [["D", "N"]]) == 1
+    described = run.stdout("info", model)
+    assert "contexts that decide tokens" in described and "ConstrainedTagger" in described
+    assert "-> N" in json.loads(run.stdout("info", model, "--json"))["rules"][1]
+    assert "100.00" in run.stdout("eval", data, "--model", model)
+    tag = ["tag", model, "-", "--columns", "word", "--label", "none", "--rules", tmp_path / "one.rules", "--k", 2]
+    best = json.loads(run.stdout(*tag, stdin="x\nfish\nsees\nfish\n"))["k_best"]
+    assert len(best) == 2 and all(d["labels"].count("N") <= 1 for d in best)
+    for flag in (["--cv", 2], ["--search", "cutoff"], ["--cross-fit", tmp_path / "x"]):
+        assert "cannot be used with --learner constrained" in run.ok(*train, *flag, code=2).stderr
+    assert "has no effect with" in run.ok(*train, "--class-weight", "N=2", code=2).stderr

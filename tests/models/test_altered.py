@@ -75,7 +75,7 @@ def test_altered_deterministic_rules(tmp_path: Path) -> None:
 def test_altered_constrained_taggers(tmp_path: Path) -> None:
     path = tmp_path / "d"
     ConstrainedTagger(iterations=2).fit(X, Y).save(path)
-    assert complaints(files.open_file(path), path, lambda p: ConstrainedTagger.load(p).predict(X), range(60)) == []
+    assert complaints(files.open_file(path), path, lambda p: bridle.load(p).predict(X), range(60)) == []
 
 
 # ---- one by one -----------------------------------------------------------------------------------------------------

@@ -67,11 +67,15 @@ class Job:
         options["threads"] = options.get("threads") or 1  # of a task: the cluster has a task for every core
         if "max_memory" in options:
             options["max_memory"] = parse_size(options["max_memory"])
+        rules = load_model_rules(params["rules"], tagger, lenient=params["lenient"])
+        if tagger.decides is not None:
+            wanted = "a model from bridle train --learner constrained, or no --on"
+            raise FileError("deterministic rules do not travel to a cluster", got="--on with --rules", wanted=wanted)
         return cls(
             params["model"],
             inputs,
             out,
-            load_model_rules(params["rules"], tagger, lenient=params["lenient"]),
+            rules,
             _format(params["format"], inputs),
             {name: getattr(value, "value", value) for name, value in options.items()},
             dict(map(_setting, params["on_option"] or ())),

@@ -20,6 +20,7 @@ from bridle.cli.base import Command, app, json_line, refuse_overwrite, show, war
 from bridle.cli.reading import (
     ReadCounts,
     checked_lines,
+    deterministic_rules,
     labels_in,
     load_model_rules,
     make_model_reader,
@@ -252,7 +253,7 @@ def _broken(
     gold = {k: a.known_labels for k, (a, _) in enumerate(pairs) if None not in (a.labels or ())}
     names = [labels for labels in (*gold.values(), *predicted) if set(labels) != {UNANSWERED}]
     known = labels_in(names, "auto") if tagger is None else labels_in(names, tagger.labels_.scheme, tagger.labels_)
-    obeyed = [line.rule for line in checked_lines(read_files(rules), known, lenient=lenient)]
+    obeyed = [line.rule for line in checked_lines(read_files(deterministic_rules(rules)[1]), known, lenient=lenient)]
     given = [rule_inputs(a) for a, _ in pairs]
     answered = [k for k, labels in enumerate(predicted) if set(labels) != {UNANSWERED}]
 

@@ -84,7 +84,7 @@ def info(
 
 def _describe_model(path: Path, top: int, label: str | None) -> dict[str, Any]:
     """Return the description of a model, for JSON. label: a label or a segment type; None: all labels."""
-    from bridle.models.predictor import top_by_label
+    from bridle.models.largest import top_by_label
 
     model = bridle.load(path)
     wanted = list(model.labels_.names)
@@ -106,7 +106,7 @@ def _describe_model(path: Path, top: int, label: str | None) -> dict[str, Any]:
         "weights": _weights(model),
         "settings": _settings(model),
         "training": {"iterations": model.progress_.iteration, "ended": model.progress_.why},
-        "rules": [str(rule) for rule in model.get_params().get("rules", ())],
+        "rules": _rules(model),
         "data": data or None,
         "dev": _mapping(record, "dev") or None,
         "scores": _mapping(record, "scores") or None,
@@ -165,6 +165,14 @@ def _weights(model: Tagger) -> dict[str, Any]:
     kept += sum(int((more != 0).sum()) for more in (linear.pairwise, linear.edges) if more is not None)
     total = max(model.n_weights_, kept)
     return {"count": total, "nonzero": kept, "share_zero": 1 - kept / total if total else 0.0}
+
+
+def _rules(model: Tagger) -> list[str]:
+    """Return the rules of training; of contexts that decide tokens, the most frequent."""
+    rules = getattr(model, "rules_", None)
+    if rules is not None:
+        return [f"{rules.n_rules_:,} contexts that decide tokens", *rules.lines(5)]
+    return [str(rule) for rule in model.get_params().get("rules") or ()]
 
 
 def _settings(model: Tagger) -> dict[str, Any]:

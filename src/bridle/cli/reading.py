@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from bridle.cli.base import mark_warning, on_terminal, warn
 from bridle.cli.options import HoldOut, Learnable, OnUnknown
@@ -24,9 +24,13 @@ from bridle.errors import FileError, LabelError, RuleError
 from bridle.labels import Labels, Scheme
 from bridle.models import Tagger
 from bridle.models.checks import is_used
+from bridle.models.files import is_model_file
 from bridle.report.text import counted, cut
 from bridle.rules.base import Rule, Soft
 from bridle.rules.loading import Line, Loaded, read_files, read_text
+
+if TYPE_CHECKING:
+    from bridle.models.deterministic import DeterministicRules
 
 _GAPS = "sequences with missing labels"
 _MOST_TOLD = 5  # unknown labels, besides the first
@@ -195,8 +199,12 @@ def load_rules(paths: Sequence[Path] | None, labels: Labels | None, *, lenient: 
 
 
 def load_model_rules(paths: Sequence[Path] | None, model: Tagger, *, lenient: bool = False) -> list[Rule]:
-    """Load the rules of all files for a model, with a warning if some were priced for another one."""
-    loaded = read_files(paths or ())
+    """Load the rules of all files for a model, with a warning if some were priced for another one.
+
+    Deterministic rules, from bridle learn --kind deterministic, are given to the model.
+    """
+    decide, texts = deterministic_rules(paths or ())
+    loaded = read_files(texts)
     rules = [line.rule for line in checked_lines(loaded, model.labels_, lenient=lenient)]
     for file, other in loaded.priced_for.items():
         if other != model.fingerprint_:
@@ -205,7 +213,22 @@ def load_model_rules(paths: Sequence[Path] | None, model: Tagger, *, lenient: bo
                 "learn them again with bridle learn or bridle rules tune"
             )
     _warn_priced_apart(loaded)
+    if decide is not None:
+        model.decide_with(decide)
     return rules
+
+
+def deterministic_rules(paths: Sequence[Path]) -> tuple[DeterministicRules | None, list[Path]]:
+    """Load the deterministic rules among files of rules; the second list has the other files."""
+    decide = [path for path in paths if path.is_file() and is_model_file(path)]
+    if not decide:
+        return None, [*paths]
+    if len(decide) > 1:
+        got = " and ".join(map(str, decide))
+        raise RuleError("only one file of deterministic rules can be used", got=got, wanted="one of them")
+    from bridle.models.deterministic import DeterministicRules  # importing it takes long
+
+    return DeterministicRules.load(decide[0]), [path for path in paths if path not in decide]
 
 
 def _warn_priced_apart(loaded: Loaded) -> None:

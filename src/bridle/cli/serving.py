@@ -15,7 +15,7 @@ import typer
 import bridle
 from bridle.cli import options as opt
 from bridle.cli.base import Command, app, print_stderr, warn
-from bridle.cli.reading import make_model_reader
+from bridle.cli.reading import deterministic_rules, make_model_reader
 from bridle.errors import BridleError, RuleError
 from bridle.extras import needed
 from bridle.models import Tagger
@@ -166,7 +166,8 @@ def serve(
     def load_services() -> list[Service]:
         services = []
         for k, model in enumerate(models):
-            tagger, own = bridle.load(model), _rules_of(model.stem, rules, known)
+            decide, own = deterministic_rules(_rules_of(model.stem, rules, known))
+            tagger = bridle.load(model).decide_with(decide)
             sample = _examples(tagger, None if k else data, reads)
             sets = None if k else rule_set
             services.append(_service(tagger, model.stem, own, sets, sample, limits, threads, tokens))

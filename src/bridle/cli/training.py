@@ -159,7 +159,11 @@ def train(
         ),
     ] = "auto",
     learner: Annotated[
-        Learner, opt.option("--learner", "Training algorithm; ibt is a perceptron trained under --rules.")
+        Learner,
+        opt.option(
+            "--learner",
+            "Training algorithm; ibt: a perceptron under --rules; constrained: contexts decide first.",
+        ),
     ] = Learner.CRF,
     settings: Annotated[
         Path | None,
@@ -267,6 +271,8 @@ def train(
     replaces the ?, and missing=none makes ? a label like the others.
     Templates are lines such as  word[-1] word[0]  or  suffix2[0];  label[-1] adds label bigrams.
     A list has one phrase per line; with --list cities=cities.txt, in:cities[0] is the position of a token in a phrase.
+    With --learner constrained, contexts that nearly always have one label decide tokens; a perceptron labels the
+    others.
     By default, c1 and c2 are chosen on held-out halves of DATA. --search compares more values, or cutoffs and feature
     sets, and trains the model with the best.
     --cross-fit saves the scores of held-out sequences, for bridle learn and bridle rules tune.
@@ -303,6 +309,10 @@ def train(
             wanted="--c2 auto, --cv N, or --cross-fit FILE",
             cause="Sequences are held out to choose or measure settings, and for cross-fitted scores.",
         )
+    if learner is Learner.CONSTRAINED and (held_out or search or cross_fit is not None):
+        flag = "--cv" if cv is not None else "--search" if search else "--cross-fit"
+        wanted = "--dev FILE, or --learner crf"
+        raise ModelError(f"{flag} cannot be used with --learner constrained", got=flag, wanted=wanted)
     training_run.check_comparison(cv=cv, search=search, dev=dev, plot=plot)
     for flag, path in {"--checkpoint": checkpoint, "--resume": resume, "--log": log, "--cross-fit": cross_fit}.items():
         if out is None and path is not None:

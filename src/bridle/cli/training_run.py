@@ -22,6 +22,7 @@ from bridle.errors import BridleError, FeatureError, FileError, LabelError, Mode
 from bridle.extras import needed
 from bridle.features import SETS, Templates, choose_features
 from bridle.features.templates import no_such_set
+from bridle.learn import ConstrainedTagger, DeterministicRules
 from bridle.learn.judged import cross_fitted
 from bridle.models import (
     CRF,
@@ -51,17 +52,25 @@ class Learner(StrEnum):
     """Values of --learner."""
 
     CRF, PERCEPTRON, IBT, LOCAL, WINNOW = "crf", "perceptron", "ibt", "local-perceptron", "local-winnow"
+    CONSTRAINED = "constrained"
 
 
 def make_model(learner: Learner, common: dict[str, Any], specific: dict[str, Any], rules: list[Rule]) -> Tagger:
     """Return the model for the options. Options that have no effect on it are errors."""
     local = learner in (Learner.LOCAL, Learner.WINNOW)
-    takes = _OF_CRF if learner is Learner.CRF else {"margin", "average"} if local else {"average"}
+    takes = {Learner.CRF: _OF_CRF, Learner.CONSTRAINED: {"folds"}}.get(
+        learner, {"margin", "average"} if local else {"average"}
+    )
     if other := sorted(set(specific) - takes):
         fitting = {"margin": "local-perceptron", "average": "perceptron"}.get(other[0], "crf")
         name = f"--{other[0]}" if other[0] in ("c1", "c2") else other[0]  # the others are in a settings file
         raise ModelError(f"`{name}` has no effect with `--learner {learner}`; remove it or use `--learner {fitting}`")
     algorithm: Any = "lbfgs" if learner is Learner.CRF else learner.value.removeprefix("local-")
+    if learner is Learner.CONSTRAINED:
+        for name in ("class_weight", "pairs"):
+            if common.pop(name, None) is not None:
+                raise ModelError(f"`{name}` has no effect with `--learner constrained`; remove it")
+        return ConstrainedTagger(DeterministicRules(), train="all", search="viterbi", **specific, **common)
     if local:
         return LocalTagger(algorithm, **specific, **common)
     return CRF(algorithm, rules=tuple(rules), **specific, **common)

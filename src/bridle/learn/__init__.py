@@ -1,8 +1,6 @@
 """Rules from data: deterministic ones for single tokens, relational ones for whole sequences, and their weights."""
 
 from bridle.learn.auditing import Audit, audit, audit_model
-from bridle.learn.constrained import ConstrainedTagger
-from bridle.learn.deterministic import Decided, DeterministicRules
 from bridle.learn.evidence import Learned, from_counts, log_odds, rules_of, violations
 from bridle.learn.fitted import FittedRules, PricedRule, fit_rules
 from bridle.learn.joint import JointWeights
@@ -10,6 +8,8 @@ from bridle.learn.pricing import Effect
 from bridle.learn.relational import RelationalRules
 from bridle.learn.scores import Scores, cross_fit
 from bridle.learn.tuned import TunedRule, TunedRules, tune_rules
+from bridle.models.constrained import ConstrainedTagger
+from bridle.models.deterministic import Decided, DeterministicRules
 from bridle.report.significance import Comparison
 
 __all__ = [

@@ -4,8 +4,9 @@ from typing import TYPE_CHECKING, Any
 
 from bridle.models.crf import CRF
 from bridle.models.folds import CrossFit
+from bridle.models.loading import from_bytes, load
 from bridle.models.local import LocalTagger
-from bridle.models.tagger import Tagger, from_bytes, load
+from bridle.models.tagger import Tagger
 from bridle.models.training import Progress, Step
 from bridle.models.tuning import Trial, Tuning, TuningTimeWarning
 

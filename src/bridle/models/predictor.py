@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Hashable, Iterable, Sequence
-from itertools import islice, pairwise
-from typing import Any, Literal, get_args
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Self, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -18,38 +18,41 @@ from bridle.decoding.problem import check_given
 from bridle.decoding.result import Decodings, raise_first
 from bridle.decoding.threads import in_threads
 from bridle.errors import BridleError, GivenError, LabelError
-from bridle.features import Features, TemplateFeatures, sequences_of
+from bridle.features import Features, sequences_of
 from bridle.frames import LabelLists, Sequences, Table
 from bridle.labels import Labels
 from bridle.lattice import Batch, Lattice, Steps
 from bridle.models.checks import (
     Given,
     OnUnknown,
-    count_of,
     count_of_threads,
     given_for,
     given_of,
     labellings_of,
     one_of,
+    templates_of,
     used_sequences,
 )
 from bridle.models.estimator import Labellings, RoutedEstimator, not_fitted
-from bridle.models.linear import Ints, Kind, Linear
+from bridle.models.largest import LargestWeights
+from bridle.models.linear import Kind, Linear
 from bridle.models.task import Hashes, hashes_of, share_seen
 from bridle.rules.base import Rule
 from bridle.tagging import Block, tag
 from bridle.tagging.labelling import with_columns
 
-Direction = Literal["for", "against"]
+if TYPE_CHECKING:
+    from bridle.models.deterministic import DeterministicRules
 
 
-class Predictor(RoutedEstimator):
+class Predictor(LargestWeights, RoutedEstimator):
     """A model that has labels, features and weights. Methods raise `ModelError` if it has not been trained."""
 
     labels_: Labels
     features_: Features
     linear_: Linear
     seen_: Hashes | None = None  # a sketch of the training sequences
+    decides: DeterministicRules | None = None  # rules that decide tokens before the model does
 
     scores: Kind = "raw"  # what the scores of the lattices are
 
@@ -113,12 +116,11 @@ class Predictor(RoutedEstimator):
 
         def part(low: int, high: int, stop: _native.Stop) -> Batch:
             try:
-                encoded, _ = self.features_.encode_with_texts(sequences[low:high])
+                return self.scored(sequences[low:high], stop)[0]
             except BridleError as error:
                 if error.sequence is not None:
                     error.sequence += low  # the caller knows the whole
                 raise
-            return self.linear_.scores(encoded, self.scores, stop)
 
         parts = in_threads(part, len(sequences), cores, stop)
         if len(parts) == 1:
@@ -126,8 +128,78 @@ class Predictor(RoutedEstimator):
         starts = np.cumsum([0, *(part.offsets[-1] for part in parts)])
         offsets = [part.offsets[1:] + start for part, start in zip(parts, starts, strict=False)]
         unary, steps = np.concatenate([part.unary for part in parts]), [part.steps for part in parts]
-        batch = Batch(unary, np.concatenate([[0], *offsets]), self.linear_.pairwise)
+        batch = Batch(unary, np.concatenate([[0], *offsets]), parts[0].pairwise)
         return batch._with_steps(Steps.joined([part for part in steps if part is not None]) if any(steps) else None)
+
+    def scored(
+        self,
+        sequences: Sequence[Any],
+        stop: _native.Stop | None = None,
+        errors: dict[int, BridleError] | None = None,
+    ) -> tuple[Batch, Sequence[str] | None]:
+        """Score sequences in one thread, as all routes do.
+
+        Parameters
+        ----------
+        sequences : list
+            Sequences, as for `fit`.
+        stop : Stop, optional
+            As in `Decoder.decode_batch`.
+        errors : dict, optional
+            Takes the errors of single sequences, by number; without it, the first is raised.
+
+        Returns
+        -------
+        (Batch, sequence of str or None)
+            The scores, and the texts of the tokens, end to end, as far as they are known.
+        """
+        encoded, texts = self.features_.encode_with_texts(sequences, errors)
+        batch = self.linear_.scores(encoded, self.scores, stop, errors)
+        if self.decides is not None:
+            batch = self.decides.of_texts(texts, batch.offsets).constrain(batch, self.labels_)
+        return batch, texts
+
+    def decide_with(self, rules: DeterministicRules | None) -> Self:
+        """Let deterministic rules decide tokens: their labels are kept, and this model labels the others.
+
+        Rules that are passed to `predict` and to decoders then hold for all tokens; where they contradict a decided
+        label, there is no labelling. Files do not keep these rules.
+
+        Parameters
+        ----------
+        rules : DeterministicRules or None
+            Trained rules; None: the model decides alone.
+
+        Returns
+        -------
+        self
+            The same model.
+
+        Raises
+        ------
+        LabelError
+            If a decided label is not one of the model.
+        ModelError
+            If the rules are not trained, or the model does not read text.
+
+        Examples
+        --------
+        >>> import bridle
+        >>> from bridle.learn import DeterministicRules
+        >>> X, y = [["the", "cat"], ["the", "dog"]] * 5, [["D", "N"]] * 10
+        >>> model = bridle.LocalTagger(features=["suffix1[0]"]).fit(X, y)
+        >>> model.decide_with(DeterministicRules(cutoff=2).fit(X, y)).predict([["the", "e"]])
+        [['D', 'D']]
+        """
+        self._fitted()
+        if rules is not None:
+            rules._fitted()
+            templates_of(self.features_)
+            if missing := [name for name in rules.labels_.names if name not in self.labels_]:
+                wanted = ", ".join(self.labels_.names[:20])
+                raise LabelError("the model lacks a label that rules decide", got=missing[0], wanted=wanted)
+        self.decides = rules
+        return self
 
     def given(
         self, X: Sequences, decoder: Decoder, given: Sequence[Given] | Table | None = None
@@ -413,110 +485,6 @@ class Predictor(RoutedEstimator):
         right = sum(a == b for ours, gold in zip(guessed, y, strict=True) for a, b in zip(ours, gold, strict=True))
         return right / total if total else 0.0
 
-    def top_weights(self, count: int = 20) -> list[tuple[str, str, float]]:
-        """Return the weights that are largest in absolute value.
-
-        Parameters
-        ----------
-        count : int
-            How many.
-
-        Returns
-        -------
-        list of (str, str, float)
-            Attribute, label and weight, largest first. The attribute of a label bigram is ``label[-1]=`` and the label
-            before; with a token, ``label[-1]|word[0]=``, the label before, ``|`` and the token.
-
-        Examples
-        --------
-        >>> import bridle
-        >>> model = bridle.LocalTagger(features=["word[0]"]).fit([["the", "cat"]], [["D", "N"]])
-        >>> [(attribute, label) for attribute, label, weight in model.top_weights() if weight > 0]
-        [('word[0]=the', 'D'), ('word[0]=cat', 'N')]
-        """
-        self._fitted()
-        of_label, weights = self.linear_.weights_by_label()
-        best = np.argsort(-np.abs(weights), kind="stable")[:count]
-        names, labels = _names(self, best), self.labels_.names
-        top = [(name, labels[of_label[s]], float(weights[s])) for name, s in zip(names, best.tolist(), strict=True)]
-        if self.linear_.pairwise is not None:
-            for (i, j), weight in np.ndenumerate(self.linear_.pairwise):
-                top.append((f"label[-1]={labels[i]}", labels[j], float(weight)))
-        return sorted(top, key=lambda entry: -abs(entry[2]))[:count]
-
-    def top_features(self, label: str, k: int = 10, *, direction: Direction = "for") -> list[tuple[str, float]]:
-        """Find the features that speak most for a label, or against it.
-
-        Parameters
-        ----------
-        label : str
-            A label of the model, for example ``"B-PER"``.
-        k : int, default 10
-            The number of features.
-        direction : {"for", "against"}, default "for"
-            The largest weights, or the smallest.
-
-        Returns
-        -------
-        list of (str, float)
-            Features with their weights, the strongest first. Weights that are zero, or of the other sign, are left out,
-            so that there may be fewer than `k`. A feature of the template ``label[-1] word[0]`` is called
-            ``label[-1]|word[0]=``, the label before, ``|`` and the token.
-
-        Raises
-        ------
-        LabelError
-            If the model has no such label.
-
-        Examples
-        --------
-        >>> import bridle
-        >>> X, y = [["the", "cat"], ["the", "dog"]], [["D", "N"], ["D", "N"]]
-        >>> model = bridle.CRF(features=["word[0]", "label[-1]"], c2=0.1).fit(X, y)
-        >>> [name for name, weight in model.top_features("N", 2)]
-        ['word[0]=cat', 'word[0]=dog']
-        """
-        self._fitted()
-        self.labels_.id(label)
-        return top_by_label(self, [label], k, direction)[label]
-
-    def top_transitions(self, k: int = 10, *, direction: Direction = "for") -> list[tuple[str, str, float]]:
-        """Find the label bigrams with the largest weights, or with the smallest.
-
-        Parameters
-        ----------
-        k : int, default 10
-            The number of bigrams.
-        direction : {"for", "against"}, default "for"
-            The largest weights, or the smallest.
-
-        Returns
-        -------
-        list of (str, str, float)
-            A label, the one after it, and the weight; the strongest first. Empty for a model without label bigrams.
-            What single tokens add to them is among the `top_features`.
-
-        Examples
-        --------
-        >>> import bridle
-        >>> X, y = [["the", "cat"], ["the", "dog"]], [["D", "N"], ["D", "N"]]
-        >>> model = bridle.CRF(features=["word[0]", "label[-1]"], c2=0.1).fit(X, y)
-        >>> model.top_transitions(1)[0][:2]
-        ('D', 'N')
-        """
-        self._fitted()
-        count_of("k", k)
-        one_of("direction", direction, ("for", "against"))
-        pairwise = self.linear_.pairwise
-        if pairwise is None:
-            return []
-        sign = 1.0 if direction == "for" else -1.0
-        flat = pairwise.reshape(-1)
-        pairs = np.flatnonzero(sign * flat > 0)
-        best = pairs[np.argsort(-sign * flat[pairs], kind="stable")[:k]]
-        names, m = self.labels_.names, len(self.labels_)
-        return [(names[p // m], names[p % m], float(flat[p])) for p in best.tolist()]
-
     def share_seen(self, X: Sequences) -> float | None:
         """Estimate which share of sequences the model was trained on.
 
@@ -554,9 +522,16 @@ class Predictor(RoutedEstimator):
         self._fitted()
         about = [list(self.labels_.names), self.labels_.scheme, self.features_.head()]
         digest = hashlib.sha256(json.dumps(about, sort_keys=True).encode())
-        for name, array in sorted({**self.features_.arrays(), **self.linear_.arrays()}.items()):
+        arrays = self._arrays()
+        if self.decides is not None:
+            arrays |= {f"decides.{name}": array for name, array in self.decides._stored()[1].items()}
+        for name, array in sorted(arrays.items()):
             digest.update(name.encode() + np.ascontiguousarray(array).tobytes())
         return digest.hexdigest()[:16]
+
+    def _arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """Return what was learned, for files."""
+        return {**self.features_.arrays(), **self.linear_.arrays()}
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "linear_")
@@ -564,35 +539,3 @@ class Predictor(RoutedEstimator):
     def _fitted(self) -> None:
         if not hasattr(self, "linear_"):
             raise not_fitted("the model has not been trained", wanted="fit(X, y), or bridle.load(path)")
-
-
-def top_by_label(
-    model: Predictor, labels: Sequence[str], k: int, direction: Direction = "for"
-) -> dict[str, list[tuple[str, float]]]:
-    """Return the `top_features` of each label; the names of features are looked up once for all of them."""
-    count_of("k", k)
-    one_of("direction", direction, ("for", "against"))
-    of_label, weights = model.linear_.weights_by_label()
-    sign = 1.0 if direction == "for" else -1.0
-    slots = np.flatnonzero(sign * weights > 0)
-    slots = slots[np.lexsort((-sign * weights[slots], of_label[slots]))]  # by label, the strongest first
-    begin = np.searchsorted(of_label[slots], [model.labels_.id(label) for label in labels])
-    end = np.searchsorted(of_label[slots], [model.labels_.id(label) for label in labels], side="right")
-    chosen = [slots[a : min(a + k, b)] for a, b in zip(begin.tolist(), end.tolist(), strict=True)]
-    best = np.concatenate([np.zeros(0, dtype=np.int64), *chosen])
-    named = iter(zip(_names(model, best), weights[best].tolist(), strict=True))
-    return {label: list(islice(named, len(part))) for label, part in zip(labels, chosen, strict=True)}
-
-
-def _names(model: Predictor, slots: Ints) -> list[str]:
-    """Return the names of weights, numbered as by `weights_by_label`: `word[0]=cat`, or `label[-1]|word[0]=D|cat`."""
-    features, layout, labels = model.features_, model.linear_.layout, model.labels_.names
-    plain = slots < layout.size
-    names = iter(features.named(layout.attribute[slots[plain]]))
-    if layout.edges is None:
-        return list(names)
-    assert isinstance(features, TemplateFeatures)
-    of_edges = slots[~plain] - layout.size
-    before, values = layout.edges.pair[of_edges] // layout.m, features.edge_names(layout.edges.attribute[of_edges])
-    edges = iter([f"label[-1]|{at}={labels[i]}|{text}" for i, (at, text) in zip(before.tolist(), values, strict=True)])
-    return [next(names if is_plain else edges) for is_plain in plain.tolist()]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from bridle.atomic import write_text
 from bridle.errors import FileError, shown
 from bridle.extras import versions
-from bridle.models.checks import count_of_threads, jsonable
+from bridle.models.checks import count_of_threads
 from bridle.models.crf import CRF
 from bridle.models.tagger import Tagger
 from bridle.models.training import Progress
@@ -79,7 +79,7 @@ def build_record(
 ) -> dict[str, Any]:
     """Return the record of a run. data: descriptions of the training data and of `dev`."""
     progress, chosen = model.progress_, model.feature_set_
-    details: dict[str, Any] = {name: jsonable(value) for name, value in model.get_params().items()}
+    details: dict[str, Any] = model._settings()
     if isinstance(model, CRF) and model.algorithm == "lbfgs":
         details |= {"c1": model.c1_, "c2": model.c2_}
     if chosen is not None:

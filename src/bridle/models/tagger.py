@@ -15,11 +15,11 @@ import numpy.typing as npt
 
 from bridle.deadline import Deadline
 from bridle.decoding.decoder import Decoder
-from bridle.errors import ModelError, ModelFileError
-from bridle.features import FEATURES, FeatureChoice, Features, are_features, choose_features, features_of
+from bridle.errors import ModelError
+from bridle.features import FeatureChoice, Features, are_features, choose_features, features_of
 from bridle.features.derived import lists_of
 from bridle.frames import LabelLists, Sequences, Table
-from bridle.labels import MOST_SQUARE, Labels
+from bridle.labels import Labels
 from bridle.models import files
 from bridle.models.checks import (
     Given,
@@ -34,7 +34,7 @@ from bridle.models.checks import (
     path_of,
 )
 from bridle.models.folds import FOLDS, CrossFit, FoldedExamples, Folds, check_held_out, folds_of, groups_of
-from bridle.models.linear import Ints, Linear, Weights
+from bridle.models.linear import Ints, Layout, Linear, Weights
 from bridle.models.predictor import Predictor
 from bridle.models.task import Data, Examples, Learner, Task, hashes_of, sketch_of
 from bridle.models.training import MEASURES, Judge, Measure, Plan, Progress, Step, measure_of, train
@@ -42,7 +42,7 @@ from bridle.models.tuning import Trial, Tuning
 from bridle.rules.base import Rule
 
 Restored = TypeVar("Restored")
-_OTHER_WRITER = "Written by another version of Bridle, or by something else?"
+OTHER_WRITER = "Written by another version of Bridle, or by something else?"
 _NO_MATTER = ("threads", "folds", "tuning_seconds", "patience")  # under others, scores are still those of this model
 
 
@@ -96,7 +96,7 @@ class Tagger(Predictor):
         try:
             return restored(head[name]) if head.get(name) else None
         except files.UNFIT as error:
-            raise files.unusable(error, path, "record of its training", "Tagger.save", _OTHER_WRITER) from None
+            raise files.unusable(error, path, "record of its training", "Tagger.save", OTHER_WRITER) from None
 
     # ---- what a kind of model adds ----------------------------------------------------------------------------------
 
@@ -132,6 +132,22 @@ class Tagger(Predictor):
     def _bigram(self, features: Features) -> bool:
         """Return True if the label depends on the one before."""
         raise NotImplementedError
+
+    def _judge(self, examples: Examples, dev: Data, layout: Layout, measure: str) -> Judge:
+        """Make the judge of weights of this layout on a development set."""
+
+        def guess(weights: Weights) -> npt.NDArray[np.int32]:
+            batch = Linear.of(layout, *weights).scores(examples.encoded, self.scores)
+            return examples.decoder.decode_batch(batch, examples.given).ids
+
+        return Judge.of(examples, dev.y, measure, guess)
+
+    def _use(self, linear: Linear) -> None:
+        """Take over weights that were learned; labels and features are there already."""
+        self.linear_ = linear
+
+    def _restore(self, head: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]], path: str) -> None:
+        """Take over what a kind of model adds to files; raise one of `files.UNFIT` if it does not fit."""
 
     def _iterations(self) -> int:
         """Return the most iterations."""
@@ -264,7 +280,7 @@ class Tagger(Predictor):
         sizes = len(features), len(examples.labels)
         task = Task.of(examples.encoded, examples.gold, sizes, self.pairs, self._bigram(features))
         if dev is not None and dev_examples is not None:
-            judge = Judge.of(dev_examples, dev.y, task.layout, self.scores, measure)
+            judge = self._judge(dev_examples, dev, task.layout, measure)
         learner = self._learner(task, examples.decoder, examples.given, tuning)
         n_weights, layout, labels = task.n_weights, task.layout, examples.labels
 
@@ -275,8 +291,9 @@ class Tagger(Predictor):
         weights, progress, interruption = train(learner, plan, judge, identity, check)
         del learner, judge, task, examples, dev_examples, check  # they are larger than all that follows
         linear = Linear.of(layout, *weights).pruned(features)
-        self.labels_, self.features_, self.linear_, self.feature_set_ = labels, features, linear, choice
+        self.labels_, self.features_, self.feature_set_ = labels, features, choice
         self.progress_, self.n_weights_, self.tuning_, self.cross_fit_ = progress, n_weights, tuning, None
+        self._use(linear)
         self.seen_ = sketch_of(hashes_of(features, data.X))
         if interruption is not None:
             raise interruption
@@ -509,91 +526,12 @@ class Tagger(Predictor):
             "notes": dict(notes),
         }
         seen = {} if self.seen_ is None else {"seen": self.seen_}
-        return head, {**self.features_.arrays(), **self.linear_.arrays(), **seen}
+        return head, {**self._arrays(), **seen}
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle and copy a model as the bytes of its file."""
         data = self.to_bytes() if hasattr(self, "linear_") else None
-        request = {name: getattr(self, name) for name in ("_metadata_request",) if hasattr(self, name)}
-        return _unpickled, (type(self), self.get_params(), data, request)
+        request = {name: getattr(self, name) for name in ("_metadata_request", "decides") if hasattr(self, name)}
+        from bridle.models.loading import unpickled  # which knows all kinds of models
 
-
-_LONGEST = {"pairwise": (MOST_SQUARE, "this file has scores of too many label bigrams")}
-
-
-def load(path: str | Path) -> Tagger:
-    """Read a model that was written by `save`.
-
-    Nothing in the file is trusted: no code of it runs, and sizes are checked before memory is allocated.
-
-    Parameters
-    ----------
-    path : path
-        The file.
-
-    Returns
-    -------
-    Tagger
-        A model of the class that was saved, ready to use.
-
-    Raises
-    ------
-    ModelFileError
-        If the file cannot be read, is cut off, altered, of a newer format, or not a model.
-
-    Examples
-    --------
-    >>> import tempfile, bridle
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     bridle.LocalTagger().fit([[["a"], ["b"]]], [["D", "N"]]).save(f"{folder}/small.bridle")
-    ...     bridle.load(f"{folder}/small.bridle").labels_.names
-    ('D', 'N')
-    """
-    return _loaded(files.open_file(path, _LONGEST), str(path))
-
-
-def from_bytes(data: bytes) -> Tagger:
-    """Read a model from what `Tagger.to_bytes` returned. It is trusted no more than a file.
-
-    Parameters
-    ----------
-    data : bytes
-        The content of a model file.
-
-    Returns
-    -------
-    Tagger
-        As from `load`, with the same errors.
-    """
-    return _loaded(files.from_bytes(data, _LONGEST), "a model in memory")
-
-
-def _unpickled(
-    kind: type[Tagger], params: dict[str, Any], data: bytes | None, more: Mapping[str, Any] = MappingProxyType({})
-) -> Tagger:
-    """Restore a model that was pickled; more: attributes that no file keeps."""
-    model = kind(**params) if data is None else _loaded(files.from_bytes(data, _LONGEST), "a model in memory", kind)
-    model.__dict__.update(params)  # as they were, not as JSON has them
-    model.__dict__.update(more)
-    return model
-
-
-def _loaded(stored: files.Stored, path: str, kind: type[Tagger] | None = None) -> Tagger:
-    if stored.kind != "model":
-        got, cause = f"a file of the kind {stored.kind!r}", "Is it a ConstrainedTagger? It has its own load."
-        raise ModelFileError("this is not a model", got=got, wanted="a model", where=path, cause=cause)
-    head, arrays = stored.head, stored.arrays
-    try:
-        model = (kind or Tagger.kinds[head["model"]])(**head["settings"])
-        model.labels_ = Labels(head["labels"], head["scheme"])
-        features = model.features_ = FEATURES[head["features"]["kind"]].restored(head["features"], arrays)
-        model.linear_ = Linear.restored(arrays, len(features), len(model.labels_.names), features.n_edges)
-        model.lists = getattr(features, "lists", None) or None
-        seen = model.seen_ = arrays.get("seen")
-        if seen is not None and (seen.dtype != np.uint64 or seen.ndim != 1 or bool((seen[1:] <= seen[:-1]).any())):
-            raise ValueError("the sketch of the training sequences is not sorted")
-        model.n_weights_, model.notes_ = int(head["n_weights"]), dict(head["notes"])
-        model._records = head, path
-    except files.UNFIT as error:
-        raise files.unusable(error, path, "model", "Tagger.save", _OTHER_WRITER) from None
-    return model
+        return unpickled, (type(self), self.get_params(), data, request)

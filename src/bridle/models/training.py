@@ -22,8 +22,8 @@ from bridle.errors import BridleError, LabelError, ModelError, ModelFileError
 from bridle.labels import MISSING, Labels
 from bridle.models import files
 from bridle.models.checks import ids_of, of_dev
-from bridle.models.linear import Array, Kind, Layout, Linear, Weights
-from bridle.models.task import Examples, Learner, check_state
+from bridle.models.linear import Array, Weights
+from bridle.models.task import Examples, Ids, Learner, check_state
 from bridle.report.sequences import SequenceScores
 
 PERIOD = 10  # iterations over which the loss must fall
@@ -44,8 +44,10 @@ class Judge(NamedTuple):
     score: Callable[[Weights], float]  # from 0 to 1
 
     @classmethod
-    def of(cls, dev: Examples, y: Sequence[Sequence[str | None]], layout: Layout, kind: Kind, measure: str) -> Judge:
-        """Measure weights of this layout on a development set with the labels y."""
+    def of(
+        cls, dev: Examples, y: Sequence[Sequence[str | None]], measure: str, guess: Callable[[Weights], Ids]
+    ) -> Judge:
+        """Measure weights on a development set with the labels y. guess: the label ids that weights find."""
         labels, name = with_unknown(dev.labels, y), measure_of(measure, dev.labels)
         gold = ids_of(labels, y, dev.encoded.offsets, missing="allow")
         if not (gold != MISSING).any():
@@ -53,9 +55,8 @@ class Judge(NamedTuple):
             raise ModelError("the development set is empty", got=got, wanted="at least one labelled token")
 
         def score(weights: Weights) -> float:
-            batch = Linear.of(layout, *weights).scores(dev.encoded, kind)
             with of_dev():
-                guessed = dev.decoder.decode_batch(batch, dev.given).ids
+                guessed = guess(weights)
             return SequenceScores.of(labels, gold, guessed, dev.encoded.offsets).to_dict()[name]
 
         return cls(name, score)

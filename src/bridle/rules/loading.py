@@ -352,6 +352,9 @@ def read_lines(lines: Iterable[str], file: str | None = None, folder: str | Path
     return loader.loaded
 
 
+_MODEL = b"\x89BRIDLE"  # how files of models and of deterministic rules begin
+
+
 def read_text(path: str | Path, what: str = "this file") -> str:
     """Read a text file of at most 16 MB, with line feeds as line ends."""
     try:
@@ -368,6 +371,14 @@ def read_text(path: str | Path, what: str = "this file") -> str:
         text = data.decode("utf-8-sig")  # some editors put a byte order mark in front
         return text.replace("\r\n", "\n").replace("\r", "\n")
     except UnicodeDecodeError as error:
+        if error.object.startswith(_MODEL):
+            raise FileError(
+                f"{what} is not text",
+                got="a binary file of Bridle",
+                wanted="text in UTF-8",
+                where=str(path),
+                cause="A model? Deterministic rules are for a model: bridle tag MODEL --rules FILE, or bridle eval.",
+            ) from None
         line, byte = error.object[: error.start].count(b"\n") + 1, error.object[error.start]
         raise FileError(
             "not UTF-8",

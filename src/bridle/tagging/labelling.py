@@ -152,8 +152,12 @@ class Scorer(Protocol):
     """A trained model."""
 
     features_: Features
-    linear_: Any
-    scores: Any
+    decides: Any  # deterministic rules, which look at texts
+
+    def scored(
+        self, sequences: Sequence[Any], stop: _native.Stop | None = None, errors: dict[int, BridleError] | None = None
+    ) -> tuple[Batch, Sequence[str] | None]:
+        """Score sequences; return the scores and the texts."""
 
 
 def tag(
@@ -301,18 +305,17 @@ def _scores_of(block: Block, model: Scorer | None, decoder: Decoder) -> Callable
             return part, None if given is None else given[low:high], words, _part_of(errors, low, high)
 
         return scores
-    features, linear, sequences = model.features_, model.linear_, block.sequences
+    features, sequences = model.features_, block.sequences
     if sequences is None:
         if not isinstance(features, TemplateFeatures):
             raise _no_text(block)
-        main = [features.templates.main] if columns else []
+        main = [features.templates.main] if columns or model.decides is not None else []
         sequences = block.packed(list(dict.fromkeys([*features.sources, *main])), errors)
 
     def scores_by_model(low: int, high: int, stop: _native.Stop) -> Scored:
         wrong = _part_of(errors, low, high) if errors else {}
         part = sequences if high - low == block.count else sequences[low:high]
-        encoded, texts = features.encode_with_texts(part, wrong)
-        batch = linear.scores(encoded, model.scores, stop, wrong)
+        batch, texts = model.scored(part, stop, wrong)
         return batch, None if given is None else given[low:high], texts if columns else None, wrong
 
     return scores_by_model

@@ -24,6 +24,7 @@ from bridle import _native
 from bridle.decoding.threads import in_threads
 from bridle.errors import LabelError, LatticeError, ModelError
 from bridle.features import Encoded, Template, TemplateFeatures, Templates, sequences_of
+from bridle.features.columns import Packed
 from bridle.features.derived import FIRST, OfTexts
 from bridle.features.templates import Place
 from bridle.features.vocabulary import Prepared, listed
@@ -388,6 +389,24 @@ class DeterministicRules(SavedEstimator):
             The label id of each token; -1 where nothing is decided.
         """
         return self.features_.agreed(prepared, self._label)
+
+    def of_texts(self, texts: Sequence[str] | None, offsets: npt.NDArray[np.int64]) -> Decided:
+        """Decide the tokens of sequences whose texts are packed end to end.
+
+        Parameters
+        ----------
+        texts : sequence of str or None
+            The texts of all tokens; None: there are none.
+        offsets : array of int, shape (B + 1,)
+            Where each sequence begins.
+
+        Returns
+        -------
+        Decided
+            Labels of the decided tokens.
+        """
+        packed = Packed({self.features_.main: texts if texts is not None else []}, offsets)
+        return Decided(self.agreed(self.features_.prepare(packed)), offsets, self.labels_)
 
     def score(self, X: Sequences, y: LabelLists) -> Counts:
         """Compare decided tokens with gold labels.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections import Counter, defaultdict
 from itertools import product
 from pathlib import Path
@@ -14,9 +15,9 @@ import bridle
 from bridle import Batch, Labels, _native
 from bridle.errors import BridleError, LabelError, LatticeError, ModelError, ModelFileError
 from bridle.learn import ConstrainedTagger, Decided, DeterministicRules
-from bridle.learn.constrained import renumbered
-from bridle.learn.deterministic import TEMPLATES
 from bridle.models import files
+from bridle.models.constrained import renumbered
+from bridle.models.deterministic import TEMPLATES
 
 WORDS = ["the", "a", "cat", "dogs", "runs", "X-1", "of", "B2b", "trades", "in"]
 TAGS = ["D", "N", "V", "P"]
@@ -314,7 +315,7 @@ def test_it_learns_and_survives_a_file(settings: dict[str, Any], rules: Any, tmp
     tagger = ConstrainedTagger(rules, iterations=4, **settings).fit(X, y)
     assert tagger.score(new, gold) > 0.9
     tagger.save(tmp_path / "t")
-    again = ConstrainedTagger.load(tmp_path / "t")
+    again = bridle.load(tmp_path / "t")
     assert again.predict(new) == tagger.predict(new) == tagger.predict(new, threads=2)
     assert again.train == tagger.train
     if rules is not None:
@@ -323,14 +324,18 @@ def test_it_learns_and_survives_a_file(settings: dict[str, Any], rules: Any, tmp
             assert all(b is None or a == b for a, b in zip(ours, sure, strict=True))
 
 
-def test_files_from_before_there_were_two_ways_to_train(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_from_before_there_were_two_ways_to_train(tmp_path: Path) -> None:
     X, y = corpus(11, 60)
     tagger = ConstrainedTagger(DeterministicRules(cutoff=3), iterations=2).fit(X, y)
-    settings = {name: value for name, value in tagger.get_params().items() if name != "train"}
-    with monkeypatch.context() as patch:
-        patch.setattr(tagger, "get_params", lambda: settings)
-        tagger.save(tmp_path / "t")
-    again = ConstrainedTagger.load(tmp_path / "t")
+    tagger.save(tmp_path / "new")
+    stored = files.open_file(tmp_path / "new")
+    known = ("features", "search", "width", "lookahead", "folds", "cutoff", "iterations", "seed")
+    names = ("labels", "scheme", "features", "progress", "rules")
+    head = {name: stored.head[name] for name in names} | {
+        "settings": {name: stored.head["settings"][name] for name in known}
+    }
+    files.save(tmp_path / "t", "constrained", head, stored.arrays)
+    again = bridle.load(tmp_path / "t")
     assert again.train == "open" and again.predict(X) == tagger.predict(X)
 
 
@@ -344,7 +349,7 @@ def test_files_from_before_there_was_one_file(tmp_path: Path) -> None:
     arrays = {name: array for name, array in stored.arrays.items() if not name.startswith("inside.")}
     files.save(tmp_path / "old", "constrained", stored.head | {"rules": True}, arrays)
     tagger.rules_.save(tmp_path / "old.rules")
-    again = ConstrainedTagger.load(tmp_path / "old")
+    again = bridle.load(tmp_path / "old")
     assert again.predict(X) == tagger.predict(X) and again.rules_ is not None
     assert list(again.rules_.lines()) == list(tagger.rules_.lines())
 
@@ -381,6 +386,69 @@ def test_label_bigrams_matter() -> None:
         assert ConstrainedTagger(None, features=["word[0]"], **settings).fit(X, y).score(X, y) == 1.0
 
 
+@pytest.mark.parametrize("look", ["none", "decided"])
+@pytest.mark.parametrize("train", ["open", "all"])
+@pytest.mark.parametrize("rules", [None, DeterministicRules(cutoff=3)])
+def test_its_lattices_are_its_scores(look: Any, train: Any, rules: Any) -> None:
+    """The best labelling of a lattice is that of the search; other rules hold beside the decided labels."""
+    X, y = corpus(11, 120)
+    settings: dict[str, Any] = {"search": "viterbi", "lookahead": look, "train": train}
+    tagger = ConstrainedTagger(rules, features=["word[0]", "suffix1[-1]"], iterations=3, **settings).fit(X, y)
+    new, _ = corpus(12, 60)
+    new.insert(3, [])
+    decodings = tagger.decode(new, tagger.decoder())
+    assert decodings.labels == tagger.predict(new) and set(decodings.status) == {"optimal"}
+    sentence = "at most 2 tokens of N"
+    sure = [[None] * len(x) for x in new] if tagger.rules_ is None else tagger.rules_.decide(new).names()
+    fits = [x for x, its in zip(new, sure, strict=True) if its.count("N") <= 2]
+    sure = [its for its in sure if its.count("N") <= 2]
+    assert len(fits) > 20
+    for labels, its in zip(tagger.predict(fits, [sentence]), sure, strict=True):
+        assert labels.count("N") <= 2 and all(b in (None, a) for a, b in zip(labels, its, strict=True))
+
+
+def test_a_beam_over_trigrams_has_no_lattice() -> None:
+    X, y = corpus(11, 40)
+    tagger = ConstrainedTagger(iterations=1).fit(X, y)
+    with pytest.raises(ModelError, match=r"(?s)trigrams.*search='beam'.*--learner constrained"):
+        tagger.predict(X, ["forbid N"])
+
+
+def test_training_is_watched_judged_and_resumed(tmp_path: Path) -> None:
+    X, y = corpus(11, 120)
+    dev = corpus(13, 60)
+    settings: dict[str, Any] = {"features": ["word[0]"], "patience": 3, "seed": 1}
+    whole = ConstrainedTagger(DeterministicRules(cutoff=3), iterations=6, **settings)
+    whole.fit(X, y, dev=dev, measure="accuracy")
+    assert whole.progress_.best_score == whole.score(*dev)
+    stopped = ConstrainedTagger(DeterministicRules(cutoff=3), iterations=2, **settings)
+    stopped.fit(X, y, dev=dev, measure="accuracy", checkpoint=tmp_path / "c", every=1)
+    again = ConstrainedTagger(DeterministicRules(cutoff=3), iterations=6, **settings)
+    again.fit(X, y, dev=dev, measure="accuracy", resume=tmp_path / "c")
+    assert again.fingerprint_ == whole.fingerprint_ and again.progress_.losses == whole.progress_.losses
+    with pytest.raises(ModelError, match=r"(?s)not trained on folds.*dev=\(X, y\)"):
+        whole.cross_fit(X, y)
+    with pytest.raises(LabelError, match="label is missing"):
+        ConstrainedTagger(DeterministicRules()).fit(X, [[None] * len(labels) for labels in y])
+
+
+def test_deterministic_rules_decide_for_any_model() -> None:
+    X, y = corpus(11, 120)
+    new, _ = corpus(12, 60)
+    rules = DeterministicRules(cutoff=3).fit(X, y)
+    for model in (bridle.CRF(features=["suffix1[0]", "label[-1]"], c2=1), bridle.LocalTagger(features=["suffix1[0]"])):
+        model.fit(X, y)
+        before, plain = model.fingerprint_, model.predict(new)
+        assert model.decide_with(rules).fingerprint_ != before
+        for labels, sure in zip(model.predict(new), rules.decide(new).names(), strict=True):
+            assert all(b in (None, a) for a, b in zip(labels, sure, strict=True))
+        assert model.predict(new) != plain
+        assert pickle.loads(pickle.dumps(model)).predict(new) == model.predict(new)
+        assert model.decide_with(None).predict(new) == plain
+    with pytest.raises(LabelError, match="lacks a label that rules decide"):
+        bridle.CRF(c2=1).fit(X, [["Q"] * len(labels) for labels in y[:-1]] + [["R"] * len(y[-1])]).decide_with(rules)
+
+
 def test_decided_labels_of_other_numbers() -> None:
     decided = Decided(np.array([0, 1, -1], np.int32), np.array([0, 3]), Labels(["A", "Z"]))
     assert renumbered(decided, Labels(["B", "A"])).tolist() == [1, -1, -1]
@@ -398,6 +466,7 @@ def test_decided_labels_of_other_numbers() -> None:
         {"seed": -1},
         {"features": "x"},
         {"train": "x"},
+        {"labels": 5},
     ],
 )
 def test_bad_settings_of_the_tagger(settings: dict[str, Any]) -> None:
