@@ -560,7 +560,7 @@ def test_test_cases_stay_when_rules_are_tuned_and_shown(run: Cli, folder: Path, 
 
 
 def test_deterministic_rules_decide_under_a_model(run: Cli, folder: Path, tmp_path: Path) -> None:
-    """The file goes to --rules, beside others, of commands that have a model; others say where it belongs."""
+    """Pass the file to --rules of commands that have a model, beside others; other commands say where it belongs."""
     det, more, data = tmp_path / "c.det", tmp_path / "one.rules", folder / "tune.txt"
     run.ok("learn", folder / "train.txt", "-o", det, *COLUMNS, "--kind", "deterministic")
     more.write_text("at most 1 segment of DATE\n")

@@ -324,7 +324,7 @@ def test_what_was_left_out_is_told(run: Cli, folder: Path) -> None:
 
 
 def test_a_constrained_tagger(run: Cli, tmp_path: Path) -> None:
-    """It is a model like others: to tag with, under rules, to evaluate and to describe."""
+    """Take a constrained tagger as a model like others: tag with it, under rules, evaluate and describe it."""
     words = [("the", "D"), ("cat", "N"), ("sees", "V"), ("a", "D"), ("dog", "N")]
     sentences = ["".join(f"{word} {label}\n" for word, label in words[k:]) for k in (0, 3, 0) * 9]
     (tmp_path / "train.txt").write_text("\n".join(sentences))

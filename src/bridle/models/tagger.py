@@ -143,7 +143,7 @@ class Tagger(Predictor):
         return Judge.of(examples, dev.y, measure, guess)
 
     def _use(self, linear: Linear) -> None:
-        """Take over weights that were learned; labels and features are there already."""
+        """Take over weights that were learned, after labels and features."""
         self.linear_ = linear
 
     def _restore(self, head: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]], path: str) -> None:
