@@ -1,11 +1,13 @@
 // The border to Python, learning: interned strings, attributes, weights. Arrays belong to Python and are kept alive here.
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
 
 #include "text/attributes.h"
+#include "text/derived.h"
 #include "border/learning.h"
 #include "learn/rows.h"
 
@@ -42,20 +44,23 @@ void make_attributes(Attributes* self, const std::vector<std::vector<std::pair<i
     new (self) Attributes(std::move(places), sizes);
 }
 
-Columns columns_of(const std::vector<In<int32_t>>& ids, In<int64_t> offsets) {
+// ids: (columns, N)
+Columns columns_of(In<int32_t> ids, In<int64_t> offsets) {
     Columns columns{{}, offsets.data(), int64_t(offsets.size()) - 1};
-    for (const auto& column : ids) columns.ids.push_back(column.data());
+    if (ids.ndim() != 2) throw nb::value_error("the ids of columns are not a table");
+    check_length(ids.shape(1), columns.offsets[columns.B]);
+    for (size_t c = 0; c < ids.shape(0); ++c) columns.ids.push_back(ids.data() + c * ids.shape(1));
     return columns;
 }
 
-int64_t fit_of(Attributes& self, const std::vector<In<int32_t>>& ids, In<int64_t> offsets, Out<int64_t> indptr,
-               Out<int32_t> attrs, nb::object wanted) {
+int64_t fit_of(Attributes& self, In<int32_t> ids, In<int64_t> offsets, Out<int64_t> indptr, Out<int32_t> attrs,
+               nb::object wanted) {
     const uint8_t* mask = wanted.is_none() ? nullptr : nb::cast<In<uint8_t>>(wanted).data();
     return self.fit(columns_of(ids, offsets), mask, indptr.data(), attrs.data());
 }
 
-int64_t encode_of(const Attributes& self, const std::vector<In<int32_t>>& ids, In<int64_t> offsets, Out<int64_t> indptr,
-                  Out<int32_t> attrs, nb::object wanted) {
+int64_t encode_of(const Attributes& self, In<int32_t> ids, In<int64_t> offsets, Out<int64_t> indptr, Out<int32_t> attrs,
+                  nb::object wanted) {
     const uint8_t* mask = wanted.is_none() ? nullptr : nb::cast<In<uint8_t>>(wanted).data();
     const Columns columns = columns_of(ids, offsets);
     const nb::gil_scoped_release release;
@@ -67,7 +72,7 @@ void make_decider(Decider* self, const Attributes& attributes, In<int32_t> label
     new (self) Decider(attributes, label_of.data());
 }
 
-void decide_of(const Decider& self, const std::vector<In<int32_t>>& ids, In<int64_t> offsets, Out<int32_t> out) {
+void decide_of(const Decider& self, In<int32_t> ids, In<int64_t> offsets, Out<int32_t> out) {
     const Columns columns = columns_of(ids, offsets);
     check_length(out.size(), columns.offsets[columns.B]);
     const nb::gil_scoped_release release;
@@ -154,13 +159,46 @@ void add_strings(Strings& self, In<uint8_t> bytes, In<int64_t> offsets, nb::obje
     for (int64_t k = 0; k < count; ++k) out.data()[k] = self.add(texts[which ? which[k] : k]);
 }
 
-// False: there is no such function here.
-bool derive_of(const Strings& self, const std::string& function, In<uint8_t> bytes, In<int64_t> offsets, int32_t first,
-               Out<int32_t> out) {
-    const Texts texts = texts_of(bytes, offsets);
-    check_length(out.size(), texts.count);
+struct PyTokenColumns : TokenColumns {
+    std::vector<nb::object> kept;
+};
+
+// columns: (source or -1, function, table or None, values or None)
+void make_token_columns(PyTokenColumns* self,
+                        const std::vector<std::tuple<int, std::string, nb::object, nb::object>>& columns) {
+    new (self) PyTokenColumns();
+    for (const auto& [source, function, table, values] : columns) {
+        TokenColumns::Column column{source < 0 ? TokenColumns::place(function) : TokenColumns::Kind::texts};
+        if (source >= 0) column.source = size_t(source);
+        if (!table.is_none()) {
+            column.kind = TokenColumns::Kind::derived;
+            column.table = keep<int32_t>(self->kept, table);
+            column.size = int32_t(nb::len(table));
+            column.how = TokenColumns::derivation(function);
+            self->kept.push_back(values);
+            column.values = nb::cast<const Strings*>(values);
+        }
+        self->columns.push_back(column);
+    }
+}
+
+// sources: (bytes, offsets of the texts, their numbers); out: (columns, N)
+int64_t token_ids(const PyTokenColumns& self,
+                  const std::vector<std::tuple<In<uint8_t>, In<int64_t>, In<int32_t>>>& sources, In<int64_t> offsets,
+                  Out<int32_t> out) {
+    const int64_t B = int64_t(offsets.size()) - 1, N = offsets.data()[B];
+    std::vector<TokenColumns::Source> read;
+    for (const auto& [bytes, ends, numbers] : sources) {
+        read.push_back({texts_of(bytes, ends), numbers.data()});
+        check_length(numbers.size(), N);
+        check_length(size_t(read.back().texts.count), N);
+    }
+    for (const auto& [kind, source, how, values, table, size] : self.columns)
+        if ((kind == TokenColumns::Kind::texts || kind == TokenColumns::Kind::derived) && source >= read.size())
+            throw nb::value_error("there is no such source");
+    check_length(out.size(), N * int64_t(self.columns.size()));
     const nb::gil_scoped_release release;
-    return derive(self, function, texts, first, out.data());
+    return self.ids(read, offsets.data(), B, out.data());
 }
 
 void dump_strings(const Strings& self, Out<uint8_t> bytes, Out<int64_t> ends) {
@@ -328,8 +366,10 @@ void bind_learning(nb::module_& module) {
         .def_prop_ro("n_bytes", [](const Strings& s) { return s.bytes().size(); })
         .def("add", &add_strings, "bytes"_a, "offsets"_a, "at"_a.none(), "out"_a)
         .def("find", &find_strings, "bytes"_a, "offsets"_a, "out"_a)
-        .def("derive", &derive_of, "function"_a, "bytes"_a, "offsets"_a, "first"_a, "out"_a)
         .def("dump", &dump_strings, "bytes"_a, "ends"_a);
+    nb::class_<PyTokenColumns>(module, "TokenColumns")
+        .def("__init__", &make_token_columns, "columns"_a)
+        .def("ids", &token_ids, "sources"_a, "offsets"_a, "out"_a);
     nb::class_<Attributes>(module, "Attributes")
         .def("__init__", &make_attributes, "templates"_a, "sizes"_a)
         .def("__len__", &Attributes::size)

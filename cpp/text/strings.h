@@ -50,8 +50,4 @@ class Strings {
     std::vector<Slot> slots_;  // open addressing, at most half full
 };
 
-// The ids (count) of what a function of templates (features/derived.py) makes of texts: 0 for nothing or a string that is not there,
-// otherwise its number + first; -1 for a text that is not ASCII, or has a line feed or a null. False: there is no such function here.
-bool derive(const Strings& strings, std::string_view function, const Texts& texts, int32_t first, int32_t* out);
-
 }  // namespace bridle

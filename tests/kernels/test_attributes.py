@@ -175,7 +175,8 @@ def random_ids(rng: Generator, ids: list[list[int]]) -> tuple[list[Ids], npt.NDA
 def call(function: Any, ids: list[Ids], offsets: npt.NDArray[np.int64], k: int) -> tuple[list[int], list[int]]:
     n = int(offsets[-1])
     indptr, attrs = np.empty(n + 1, dtype=np.int64), np.empty(max(n * k, 1), dtype=np.int32)
-    written = function(ids, offsets, indptr, attrs)
+    table = np.array(ids, dtype=np.int32).reshape(len(ids), int(offsets[-1]))
+    written = function(table, offsets, indptr, attrs)
     return indptr.tolist(), attrs[:written].tolist()
 
 

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import bridle
 from bridle import _native, rules
 from bridle.features import features_of
 from bridle.features import vocabulary as module
-from bridle.features.columns import Interned, Packed
-from bridle.features.derived import FIRST, OF_TEXT
-from bridle.features.vocabulary import UnseenTexts
+from bridle.features.columns import Ids, Interned, Packed
+from bridle.features.derived import FIRST, OF_PLACE, OF_TEXT
+from bridle.features.vocabulary import DerivedTexts
 from bridle.texts import Texts
 
 STRINGS = st.one_of(
@@ -62,27 +63,58 @@ def test_distinct_texts(strings: list[str], data: st.DataObject) -> None:
         assert [texts[k] for k in which.tolist()] == there
 
 
+# ASCII but line feeds and nulls, letters of Latin-1, and marks such as dashes and quotes: others are left to Python.
+RANGES = [(1, 0x80), (0xC0, 0x100), (0x2010, 0x2028), (0x2030, 0x203F)]
+READABLE = {chr(k) for low, high in RANGES for k in range(low, high)} - {"\n"}
+
+
+def ids_of(columns: list[Any], strings: list[str], numbers: Ids) -> tuple[Ids, int]:
+    """The ids of some columns of one sequence, and how many are left to Python."""
+    texts, out = Texts.of(strings), np.full((len(columns), len(strings)), -7, dtype=np.int32)
+    source, offsets = (texts.data, texts.offsets, numbers), np.array([0, len(strings)])
+    return out, _native.TokenColumns(columns).ids([source], offsets, out)
+
+
 @settings(max_examples=20)
 @pytest.mark.parametrize("name", OF_TEXT)
-@given(strings=LISTS)
+@example(strings=[*READABLE, *(f"a{c}{c}B" for c in READABLE), "\xbf", "\u203f", "\u2028"])
+@given(strings=LISTS | st.lists(st.text(st.sampled_from(sorted(READABLE)))))
 def test_functions_of_templates_in_the_kernels_are_those_in_python(name: str, strings: list[str]) -> None:
     built = OF_TEXT[name](strings)
     known = Interned()
     known.add([*(text for text in built if text), "yes"][::2])  # some of them
-    texts, out = Texts.of(strings), np.full(len(strings), -7, dtype=np.int32)
-    assert known.native.derive(name, texts.data, texts.offsets, FIRST, out)
-    numbers = known.find(built)
+    table, numbers = np.array([99], dtype=np.int32), known.find(built)
+    out, left = ids_of([(0, name, table, known.native)], strings, np.full(len(strings), -1, dtype=np.int32))
+    assert left == np.sum(out < 0)
     for k, text in enumerate(strings):
-        if not text.isascii() or "\0" in text or "\n" in text:
-            assert out[k] == -1, "left to Python"
+        if set(text) - READABLE:
+            assert out[0, k] == -1, "left to Python"
         else:
-            assert out[k] == (numbers[k] + FIRST if built[k] and numbers[k] >= 0 else 0), (text, built[k])
+            assert out[0, k] == (numbers[k] + FIRST if built[k] and numbers[k] >= 0 else 0), (text, built[k])
 
 
 def test_other_functions_are_left_to_python() -> None:
-    out = np.zeros(0, dtype=np.int32)
-    for name in ("", "prefix", "prefix10", "prefixx", "lowered"):
-        assert not _native.Strings().derive(name, np.zeros(0, np.uint8), np.zeros(1, np.int64), FIRST, out)
+    table = np.array([7, 8], dtype=np.int32)
+    for name in ("", "prefix", "prefix10", "prefixx", "lowered", "first"):
+        columns = [(0, name, table, _native.Strings()), (0, "", None, None), (-1, "", None, None)]
+        out, left = ids_of(columns, ["a", "b", "c", "c"], np.array([1, 0, -1, -1], dtype=np.int32))
+        assert left == 2
+        assert out.tolist() == [[8, 7, -1, -1], [FIRST + 1, FIRST, 0, 0], [-7] * 4], "the last one is left alone"
+
+
+@given(st.lists(st.integers(0, 12), max_size=6))
+def test_columns_of_places(lengths: list[int]) -> None:
+    offsets = np.cumsum([0, *lengths]).astype(np.int64)
+    out = np.full((4, int(offsets[-1])), -7, dtype=np.int32)
+    native = _native.TokenColumns([(-1, name, None, None) for name in OF_PLACE])
+    assert list(OF_PLACE) == ["first", "last", "tenth", "bias"]
+    assert native.ids([], offsets, out) == 0
+    wanted = [
+        [FIRST * (t == 0), FIRST * (t == length - 1), FIRST + 10 * t // length, FIRST]
+        for length in lengths
+        for t in range(length)
+    ]
+    assert out.T.tolist() == wanted
 
 
 @pytest.mark.parametrize("offsets", [[], [-1, 0], [0, 4], [2, 1]])
@@ -95,7 +127,8 @@ def test_offsets_that_would_leave_the_bytes_are_refused(offsets: list[int]) -> N
     with pytest.raises(ValueError, match="do not rise"):
         strings.add(data, cuts, None, out)
     with pytest.raises(ValueError, match="do not rise"):
-        strings.derive("lower", data, cuts, FIRST, out)
+        native = _native.TokenColumns([(0, "", None, None)])
+        native.ids([(data, cuts, out)], np.array([0, len(out)]), out.reshape(1, -1))
 
 
 def test_places_and_lengths_that_do_not_fit_are_refused() -> None:
@@ -105,8 +138,12 @@ def test_places_and_lengths_that_do_not_fit_are_refused() -> None:
             strings.add(texts.data, texts.offsets, np.array(at), np.zeros(1, np.int32))
     with pytest.raises(ValueError, match="another length"):
         strings.find(texts.data, texts.offsets, np.zeros(3, np.int32))
-    with pytest.raises(ValueError, match="another length"):
-        strings.derive("lower", texts.data, texts.offsets, FIRST, np.zeros(1, np.int32))
+    columns, cuts, two = _native.TokenColumns([(0, "", None, None)]), np.array([0, 2]), np.zeros(2, np.int32)
+    for numbers, ids in ((two[:1], two), (two, two[:1])):
+        with pytest.raises(ValueError, match="another length"):
+            columns.ids([(texts.data, texts.offsets, numbers)], cuts, ids)
+    with pytest.raises(ValueError, match="no such source"):
+        columns.ids([], cuts, two)
 
 
 # ---- features and rules of packed texts -----------------------------------------------------------------------------
@@ -198,15 +235,15 @@ def test_derived_values_are_cached_within_bounds(monkeypatch: pytest.MonkeyPatch
         return np.array(list(map(len, texts)), dtype=np.int32)
 
     monkeypatch.setattr(module, "MOST_BYTES", 5000)
-    unseen = UnseenTexts({}, {"length": lengths})
+    derived = DerivedTexts({"length": lengths})
     for _ in range(3):
-        assert unseen.of(Texts.of(["é", "ab", "é" * 300]))["length"].tolist() == [1, 2, 300]
+        assert derived.of(["é", "ab", "é" * 300]).tolist() == [[1], [2], [300]]
     assert asked == ["é", "ab", "é" * 300, "é" * 300, "é" * 300], "long texts are not"
     for k in range(1000):
-        assert unseen.of(Texts.of([f"{k:04}"]))["length"].tolist() == [4]
-        assert unseen._python.known.bytes <= 5000 and len(unseen._python.known) < 25
+        assert derived.of([f"{k:04}"]).tolist() == [[4]]
+        assert derived.known.bytes <= 5000 and len(derived.known) < 25
     asked.clear()
-    unseen.of(Texts.of(["0999", "0000"]))
+    derived.of(["0999", "0000"])
     assert asked == ["0000"], "the newest are kept"
 
 

@@ -202,8 +202,8 @@ def test_the_decider_is_a_look_up_of_everything(size: int, templates: int) -> No
     known = _native.Attributes(places, [size, size])
     offsets = np.array([0, 3, 3, 40, 300])
 
-    def columns() -> list[Any]:
-        return [rng.integers(0, 7, 300).astype(np.int32) for _ in range(2)]
+    def columns() -> Any:
+        return rng.integers(0, 7, (2, 300)).astype(np.int32)
 
     indptr, attrs = np.empty(301, np.int64), np.empty(300 * templates, np.int32)
     known.fit(columns(), offsets, indptr, attrs)

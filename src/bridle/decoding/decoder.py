@@ -364,10 +364,12 @@ class Decoder(Summing, DecodesDocuments):
         """Collect the answers to a problem, relaxed if that is wanted, and the reasons of sequences without one."""
         relaxed, unanswered, grid, lattices = {}, {}, None, problem.lattices
         errors = problem.errors or {}
-        answers.status[list(errors)] = FAILED
-        if self.on_infeasible == "relax" and (answers.status == INFEASIBLE).any():
+        if errors:
+            answers.status[list(errors)] = FAILED
+        if self.on_infeasible == "relax" and answers.has(INFEASIBLE):
             relaxed = _relax(problem, self.limits, answers)
-        for b in np.flatnonzero((answers.status > LIMIT) & (answers.status < RELAXED)).tolist():
+        some = answers.has(INFEASIBLE, NOTHING_FOUND, TOO_LARGE)
+        for b in np.flatnonzero((answers.status > LIMIT) & (answers.status < RELAXED)).tolist() if some else ():
             status, bound, limit = status_of(int(answers.status[b])), float(answers.bound[b]), self.limits.time_limit
             left = None if limit is None or problem.many else max(0.0, limit - float(answers.seconds[b]))
             unanswered[b] = Unanswered(self, lattices[b], problem.all_given(b), status, bound, left)

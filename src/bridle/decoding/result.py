@@ -307,7 +307,7 @@ class Decodings(PackedRows[Decoding]):
     @property
     def labels(self) -> list[list[str]]:
         """All labellings, by names, without a Decoding for each; an empty list where there is no answer."""
-        flat = np.array(self._decoder.labels.names, dtype=object)[self.ids].tolist()  # whatever stands for -1
+        flat = list(map(self._decoder.labels.names.__getitem__, self.ids.tolist()))  # whatever stands for -1
         cuts = self.offsets.tolist()
         empty = self.unanswered.keys() | self.errors.keys()
         return [[] if k in empty else flat[a:b] for k, (a, b) in enumerate(pairwise(cuts))]

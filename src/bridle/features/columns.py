@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from itertools import chain, pairwise
+from itertools import accumulate, chain, pairwise
 from typing import Any, overload
 
 import numpy as np
@@ -84,9 +84,7 @@ def pack(
         rows.append(row)
         lengths.append(length)
     texts = {name: list(chain.from_iterable([row[name] for row in rows])) for name in names}
-    offsets = np.zeros(len(rows) + 1, dtype=np.int64)
-    np.cumsum(lengths, out=offsets[1:])
-    return Packed(texts, offsets)
+    return Packed(texts, np.array([0, *accumulate(lengths)], dtype=np.int64))
 
 
 def _length(row: Mapping[str, Sequence[str]], names: Sequence[str], k: int) -> int:

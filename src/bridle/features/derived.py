@@ -27,7 +27,6 @@ from bridle.phrases import Ignoring, PhraseList, list_of
 from bridle.texts import Offsets
 
 OfTexts = Callable[[Sequence[str]], list[str]]
-OfPlaces = Callable[[Offsets], Ids]
 
 NOTHING, BEFORE, AFTER, FIRST = 0, 1, 2, 3  # ids of every column; strings are numbered from FIRST on
 
@@ -116,49 +115,22 @@ OF_TEXT: dict[str, OfTexts] = {function.name: call for function, call in _OF_TEX
 # ---- of the place ---------------------------------------------------------------------------------------------------
 
 
-def _bias(offsets: Offsets) -> Ids:
-    return np.full(int(offsets[-1]), FIRST, dtype=np.int32)
-
-
-def _only(offsets: Offsets, places: Offsets) -> Ids:
-    """Return FIRST at these places of sequences that have tokens, and NOTHING elsewhere."""
-    ids = np.zeros(int(offsets[-1]), dtype=np.int32)
-    ids[places[offsets[:-1] < offsets[1:]]] = FIRST
-    return ids
-
-
-def _tenth(offsets: Offsets) -> Ids:
-    lengths = np.diff(offsets)
-    place = np.arange(int(offsets[-1])) - np.repeat(offsets[:-1], lengths)
-    ids: Ids = (FIRST + 10 * place // np.repeat(lengths, lengths)).astype(np.int32)
-    return ids
-
-
 def _place(name: str, about: str, *values: str) -> Function:
     return Function(name, about, ("Ada", "met", "Bob", "."), values, "place")
 
 
-_OF_PLACE: list[tuple[Function, OfPlaces, tuple[str, ...]]] = [  # with the names of the ids from FIRST on
-    (
-        _place("first", "yes, for the first token of the sequence", "yes", "", "", ""),
-        lambda o: _only(o, o[:-1]),
-        ("yes",),
-    ),
-    (
-        _place("last", "yes, for the last token of the sequence", "", "", "", "yes"),
-        lambda o: _only(o, o[1:] - 1),
-        ("yes",),
-    ),
+_OF_PLACE: list[tuple[Function, tuple[str, ...]]] = [  # with the names of the ids from FIRST on
+    (_place("first", "yes, for the first token of the sequence", "yes", "", "", ""), ("yes",)),
+    (_place("last", "yes, for the last token of the sequence", "", "", "", "yes"), ("yes",)),
     (
         _place("tenth", "how far into the sequence the token is, in tenths from 0 to 9", "0", "2", "5", "7"),
-        _tenth,
         tuple("0123456789"),
     ),
-    (_place("bias", "yes, for every token: how frequent a label is", "yes", "yes", "yes", "yes"), _bias, ("yes",)),
+    (_place("bias", "yes, for every token: how frequent a label is", "yes", "yes", "yes", "yes"), ("yes",)),
 ]
-OF_PLACE: dict[str, tuple[OfPlaces, tuple[str, ...]]] = {f.name: (call, names) for f, call, names in _OF_PLACE}
+OF_PLACE: dict[str, tuple[str, ...]] = {function.name: names for function, names in _OF_PLACE}  # cpp/text/derived.cpp
 
-FUNCTIONS: dict[str, Function] = {f.name: f for f in (*(f for f, _ in _OF_TEXT), *(f for f, _, _ in _OF_PLACE))}
+FUNCTIONS: dict[str, Function] = {f.name: f for f in (*(f for f, _ in _OF_TEXT), *(f for f, _ in _OF_PLACE))}
 
 
 # ---- lists of phrases -----------------------------------------------------------------------------------------------

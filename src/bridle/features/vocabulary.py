@@ -1,8 +1,8 @@
 """Features from templates: strings are interned once, a feature is a number for the ids at its places, natively.
 
 The vocabulary is frozen after `fit`: a feature that was not seen in training has no number and no weight. Texts that
-training has not seen still have derived columns: the kernels do the functions of derived.py for text of ASCII, Python
-does the rest, and remembers it, since words that are new to a model come again and again.
+training has not seen still have derived columns: the kernels do the functions of derived.py for most text in Latin
+script, Python does the rest, and remembers it, since words that are new to a model come again and again.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from bridle.features.columns import (
     numbers_of_kept,
     pack,
     sequences_of,
+    texts_of,
 )
 from bridle.features.derived import (
     AFTER,
@@ -60,66 +61,23 @@ _NO_SEQUENCES = Encoded(np.zeros(1, np.int64), np.zeros(1, np.int64), np.zeros(0
 
 
 @dataclass(frozen=True, slots=True)
-class Fresh:
-    """Texts of a column that were never seen in training."""
-
-    at: npt.NDArray[np.int64]  # where they stand
-    texts: Texts  # each once
-    which: npt.NDArray[np.integer]  # which of them it is, for each of `at`
-
-    @classmethod
-    def of(cls, numbers: Ids, texts: Sequence[str]) -> Fresh:
-        """Collect the texts whose number is negative."""
-        at = np.flatnonzero(numbers < 0)
-        if isinstance(texts, Texts):
-            return cls(at, *texts.distinct(at))
-        return cls(at, *Texts.of([texts[t] for t in at.tolist()]).distinct())
-
-
-@dataclass(frozen=True, slots=True)
 class Prepared:
     """Sequences whose texts were looked up."""
 
     packed: Packed
+    texts: Mapping[str, Texts]  # source -> (N)
     numbers: Mapping[str, Ids]  # source -> (N), -1: never seen
-    fresh: Mapping[str, Fresh]  # of sources that have texts that were never seen
 
 
-class UnseenTexts:
-    """The derived columns of one source for texts without a number.
-
-    native: column -> the function that the kernels know, and the strings of the column; derive: column -> the same in
-    Python, for all columns.
-    """
-
-    def __init__(self, native: Mapping[str, tuple[str, Interned]], derive: Mapping[str, Derive]) -> None:
-        self._native = dict(native)
-        self._rest = _Rows({name: derive[name] for name in native})  # of texts that the kernels leave to Python
-        self._python = _Rows({name: ids for name, ids in derive.items() if name not in native})
-
-    def of(self, texts: Texts) -> dict[str, Ids]:
-        """Return the ids of each column, or the words of a list."""
-        out = {name: np.empty(len(texts), dtype=np.int32) for name in self._native}
-        for name, (function, strings) in self._native.items():
-            if not strings.native.derive(function, texts.data, texts.offsets, FIRST, out[name]):
-                raise FeatureError("the kernels do not know this function", got=function, wanted="one of strings.cpp")
-        left = np.flatnonzero(next(iter(out.values())) < 0) if out else np.zeros(0, dtype=np.int64)  # the same for all
-        if len(left):
-            rest = self._rest.of([texts[k] for k in left.tolist()])
-            for name, ids in out.items():
-                ids[left] = rest[name]
-        return out | self._python.of(texts.tolist()) if self._python.derive else out
-
-
-class _Rows:
-    """The ids of columns for texts, which are remembered within MOST_BYTES."""
+class DerivedTexts:
+    """The columns that Python derives from texts without a number; those of recent texts are kept."""
 
     def __init__(self, derive: Mapping[str, Derive]) -> None:
         self.derive = dict(derive)
         self.known = RecentCache(MOST_BYTES // OVERHEAD, MOST_BYTES)  # text -> bytes of an id per column
 
-    def of(self, texts: list[str]) -> dict[str, Ids]:
-        """Return the ids of each column."""
+    def of(self, texts: list[str]) -> Ids:
+        """(U, columns) return the ids of texts, or their numbers as words of a list."""
         rows = [self.known.get(text) for text in texts]
         new = [k for k, row in enumerate(rows) if row is None]
         if new:
@@ -128,8 +86,7 @@ class _Rows:
                 rows[k] = row.tobytes()
                 if len(texts[k]) <= LONGEST:
                     self.known.keep(texts[k], rows[k], 4 * len(texts[k]) + len(rows[k]) + OVERHEAD)
-        table = np.frombuffer(b"".join(rows), dtype=np.int32).reshape(len(texts), len(self.derive))
-        return {name: table[:, k] for k, name in enumerate(self.derive)}
+        return np.frombuffer(b"".join(rows), dtype=np.int32).reshape(len(texts), len(self.derive))
 
 
 # ---- features -------------------------------------------------------------------------------------------------------
@@ -159,7 +116,8 @@ class TemplateFeatures:
         self._strings: dict[str, Interned] = {}  # of sources and of columns derived from them
         self._derived: dict[str, Ids] = {}  # derived column -> (number of a source's string) -> id, or word of a list
         self._sizes: dict[str, int] = {}  # column -> ids that it may have
-        self._unseen: dict[str, UnseenTexts] = {}  # source -> what derived columns say of texts without a number
+        self._columns: _native.TokenColumns | None = None
+        self._python: list[tuple[str, list[int], DerivedTexts]] = []  # source, columns by number, what Python derives
         self._attributes: _native.Attributes | None = None
         self._edges: _native.Attributes | None = None  # of templates with label[-1] beside other places
 
@@ -207,7 +165,9 @@ class TemplateFeatures:
                 texts = list(dict.fromkeys(packed.texts[of]))  # numbers follow first appearance
                 self._derived[column] = _derive(texts, self._functions[function], self._strings[column].add)
         self._attributes, self._edges = self._blank()
-        encoded = self._run("fit", Prepared(packed, numbers, {}))
+        encoded = self._run(
+            "fit", Prepared(packed, {source: texts_of(packed.texts[source]) for source in numbers}, numbers)
+        )
         if self.cutoff > 1:
             encoded = self.keep(np.bincount(encoded.attrs, minlength=len(self)) >= self.cutoff, encoded)
             if (edges := encoded.edges) is not None:
@@ -242,9 +202,8 @@ class TemplateFeatures:
             packed = sequences
         else:
             packed = pack(sequences, self.sources, self.templates.main, errors)
-        numbers = {source: self._strings[source].find(packed.texts[source]) for source in self.sources}
-        unseen = {source: ids for source, ids in numbers.items() if ids.min(initial=0) < 0}
-        return Prepared(packed, numbers, {s: Fresh.of(ids, packed.texts[s]) for s, ids in unseen.items()})
+        texts = {source: texts_of(packed.texts[source]) for source in self.sources}
+        return Prepared(packed, texts, {source: self._strings[source].find(texts[source]) for source in texts})
 
     def encode_prepared(self, prepared: Prepared, wanted: npt.NDArray[np.bool_] | None = None) -> Encoded:
         """Return the known attributes of prepared sequences. wanted (N): only those of some tokens."""
@@ -305,30 +264,46 @@ class TemplateFeatures:
     def _blank(self) -> tuple[_native.Attributes, _native.Attributes | None]:
         """Make tables for attributes, now that the strings are known."""
         for column, (source, function) in self._split.items():
-            names = VALUES if column in self._lists else OF_PLACE[str(function)][1] if source is None else None
+            names = VALUES if column in self._lists else OF_PLACE[str(function)] if source is None else None
             self._sizes[column] = FIRST + len(self._strings[column].native if names is None else names)
-        self._unseen = {}
         columns, sizes = list(self._split), list(self._sizes.values())
+        self._columns = _native.TokenColumns([self._column(column) for column in columns])
+        self._python = self._left_to_python(columns)
         plain, edges = (
             _native.Attributes([[(columns.index(p.column), p.offset) for p in t.places] for t in templates], sizes)
             for templates in (self.templates.lines, self.templates.edges)
         )
         return plain, edges if self.templates.edges else None
 
-    def _unseen_of(self, source: str) -> UnseenTexts:
-        """Return what the columns that are derived from a source say of texts that are not among its strings."""
-        native: dict[str, tuple[str, Interned]] = {}
-        derive: dict[str, Derive] = {}
-        for column, (of, function) in self._split.items():
-            if of != source or function is None:
+    def _column(self, column: str) -> tuple[int, str, Ids | None, _native.Strings | None]:
+        """Say of what the kernels make a column: source, function, the ids of strings with numbers, possible values."""
+        source, function = self._split[column]
+        if source is None or column in self._lists:
+            return -1, function if source is None and function else "", None, None
+        if function is None:
+            return self.sources.index(source), "", None, None
+        known = function if self._is_native(function) else ""
+        return self.sources.index(source), known, self._derived[column], self._strings[column].native
+
+    def _is_native(self, function: str) -> bool:
+        """Return False for a function of the user, even with the name of another one."""
+        return self._functions[function] is OF_TEXT.get(function)
+
+    def _left_to_python(self, columns: list[str]) -> list[tuple[str, list[int], DerivedTexts]]:
+        """Group the derived columns of each source: those that kernels derive from most texts, and the others."""
+        groups: dict[tuple[str, bool], dict[str, Derive]] = {}
+        for column, (source, function) in self._split.items():
+            if source is None or function is None:
                 continue
             if column in self._lists:
-                derive[column] = self._lists[column].words
+                groups.setdefault((source, False), {})[column] = self._lists[column].words
                 continue
-            derive[column] = partial(_derive, function=self._functions[function], number=self._strings[column].find)
-            if self._functions[function] is OF_TEXT.get(function):  # not a function of the user with its name
-                native[column] = function, self._strings[column]
-        return UnseenTexts(native, derive)
+            derive = partial(_derive, function=self._functions[function], number=self._strings[column].find)
+            groups.setdefault((source, self._is_native(function)), {})[column] = derive
+        return [
+            (source, [columns.index(column) for column in derive], DerivedTexts(derive))
+            for (source, _), derive in groups.items()
+        ]
 
     def _run(
         self, call: Literal["fit", "encode"], given: Prepared, wanted: npt.NDArray[np.uint8] | None = None
@@ -343,27 +318,27 @@ class TemplateFeatures:
         indptr, attrs = _rows(getattr(self._edges, call), ids, offsets, len(self.templates.edges), inside[:-1])
         return replace(encoded, edges=EdgeAttributes(indptr, attrs, len(self._edges)))
 
-    def _ids(self, given: Prepared) -> list[Ids]:
-        """(N) compute the ids of the tokens, for each column."""
-        out: list[Ids] = []
-        unseen: dict[str, Mapping[str, Ids]] = {}  # source -> derived column -> what it says of fresh texts
-        for column, (source, function) in self._split.items():
-            if source is None:
-                out.append(OF_PLACE[str(function)][0](given.packed.offsets))
-                continue
-            numbers = given.numbers[source]
-            if function is None:
-                out.append(np.where(numbers >= 0, numbers + FIRST, NOTHING).astype(np.int32))
-                continue
-            if source not in unseen and source in given.fresh:
-                if source not in self._unseen:
-                    self._unseen.setdefault(source, self._unseen_of(source))
-                unseen[source] = self._unseen[source].of(given.fresh[source].texts)
-            table = self._derived[column] if len(self._derived[column]) else np.zeros(1, dtype=np.int32)
-            ids = table[numbers]  # whatever stands for -1
-            if (new := given.fresh.get(source)) is not None:
-                ids[new.at] = unseen[source][column][new.which]
-            out.append(ids if column not in self._lists else self._lists[column].ids(ids, given.packed.offsets))
+    def _ids(self, given: Prepared) -> Ids:
+        """(columns, N) compute the ids of the tokens."""
+        offsets = given.packed.offsets
+        out = np.empty((len(self._split), int(offsets[-1])), dtype=np.int32)
+        assert self._columns is not None
+        sources = [(texts.data, texts.offsets, given.numbers[source]) for source, texts in given.texts.items()]
+        left = self._columns.ids(sources, offsets, out)
+        if not left and not self._lists:
+            return out
+        rows = dict(zip(self._split, out, strict=True))
+        for column in self._lists:
+            numbers = given.numbers[str(self._split[column][0])]
+            rows[column][:] = np.append(self._derived[column], np.int32(-1))[numbers]
+        for source, group, derived in self._python:
+            unseen = given.numbers[source] < 0
+            at = np.flatnonzero(unseen & (out[group[0]] < 0))
+            if len(at):
+                texts, which = given.texts[source].distinct(at)
+                out[np.array(group)[:, None], at] = derived.of(texts.tolist())[which].T
+        for column, of_list in self._lists.items():
+            rows[column][:] = of_list.ids(rows[column], offsets)
         return out
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -455,7 +430,7 @@ class TemplateFeatures:
 
     def _texts(self, column: str) -> list[str]:
         source, function = self._split[column]
-        of_place = OF_PLACE[str(function)][1] if source is None else None
+        of_place = OF_PLACE[str(function)] if source is None else None
         texts = of_place or (VALUES if column in self._lists else self._strings[column].texts())
         special = {NOTHING: "", BEFORE: "<s>", AFTER: "</s>"}
         return [*(special[k] for k in range(FIRST)), *texts]
@@ -463,7 +438,7 @@ class TemplateFeatures:
 
 def _rows(
     call: Callable[..., int],
-    ids: list[Ids],
+    ids: Ids,
     offsets: npt.NDArray[np.int64],
     n_templates: int,
     wanted: npt.NDArray[np.uint8] | None,
