@@ -235,7 +235,7 @@ def test_derived_values_are_cached_within_bounds(monkeypatch: pytest.MonkeyPatch
         return np.array(list(map(len, texts)), dtype=np.int32)
 
     monkeypatch.setattr(module, "MOST_BYTES", 5000)
-    derived = DerivedTexts({"length": lengths})
+    derived = DerivedTexts([lengths])
     for _ in range(3):
         assert derived.of(["é", "ab", "é" * 300]).tolist() == [[1], [2], [300]]
     assert asked == ["é", "ab", "é" * 300, "é" * 300, "é" * 300], "long texts are not"

@@ -108,7 +108,9 @@ class NativeEngine(Engine):
 
     def solve(self, problem: Problem, limits: Limits, answers: Answers) -> None:
         problem.native(self.absorb).decode(self.kernel, problem.stop, *answers.arrays)
-        for b in np.flatnonzero(answers.status == TOO_LARGE).tolist() if answers.has(TOO_LARGE) else ():
+        if TOO_LARGE not in answers.status.tobytes():  # ten times as fast as to compare a short array
+            return
+        for b in np.flatnonzero(answers.status == TOO_LARGE).tolist():
             problem.fail(b, self.too_large(len(problem.rules), None))
 
 

@@ -247,10 +247,14 @@ class Interned:
 
     def find(self, texts: Sequence[str]) -> Ids:
         """Return the numbers of texts."""
+        return self.look_up(texts)[1]
+
+    def look_up(self, texts: Sequence[str]) -> tuple[Texts, Ids]:
+        """Return texts as the kernels take them, and their numbers."""
         packed = texts_of(texts)
         numbers = np.empty(len(packed.offsets) - 1, dtype=np.int32)
         self.native.find(packed.data, packed.offsets, numbers)
-        return numbers
+        return packed, numbers
 
     def same(self, other: Interned) -> bool:
         """Return True if both have the same strings with the same numbers."""

@@ -65,15 +65,14 @@ class Prepared:
     """Sequences whose texts were looked up."""
 
     packed: Packed
-    texts: Mapping[str, Texts]  # source -> (N)
-    numbers: Mapping[str, Ids]  # source -> (N), -1: never seen
+    sources: Mapping[str, tuple[Texts, Ids]]  # by name: (N) texts, and their numbers; -1: never seen
 
 
 class DerivedTexts:
     """The columns that Python derives from texts without a number; those of recent texts are kept."""
 
-    def __init__(self, derive: Mapping[str, Derive]) -> None:
-        self.derive = dict(derive)
+    def __init__(self, derive: Sequence[Derive]) -> None:
+        self.derive = derive
         self.known = RecentCache(MOST_BYTES // OVERHEAD, MOST_BYTES)  # text -> bytes of an id per column
 
     def of(self, texts: list[str]) -> Ids:
@@ -81,7 +80,7 @@ class DerivedTexts:
         rows = [self.known.get(text) for text in texts]
         new = [k for k, row in enumerate(rows) if row is None]
         if new:
-            derived = [ids([texts[k] for k in new]) for ids in self.derive.values()]
+            derived = [ids([texts[k] for k in new]) for ids in self.derive]
             for k, row in zip(new, np.stack(derived, axis=1), strict=True):
                 rows[k] = row.tobytes()
                 if len(texts[k]) <= LONGEST:
@@ -117,7 +116,7 @@ class TemplateFeatures:
         self._derived: dict[str, Ids] = {}  # derived column -> (number of a source's string) -> id, or word of a list
         self._sizes: dict[str, int] = {}  # column -> ids that it may have
         self._columns: _native.TokenColumns | None = None
-        self._python: list[tuple[str, list[int], DerivedTexts]] = []  # source, columns by number, what Python derives
+        self._python: list[tuple[str, list[int], DerivedTexts]] | None = None  # made when texts are left to Python
         self._attributes: _native.Attributes | None = None
         self._edges: _native.Attributes | None = None  # of templates with label[-1] beside other places
 
@@ -153,21 +152,19 @@ class TemplateFeatures:
         if len(sequences) and (names := names_in(sequences[0])) is not None:  # others that lack a column: a fault of X
             self.templates.check_columns(names or [self.templates.main], self._functions)
         packed = pack(sequences, self.sources, self.templates.main)
-        numbers: dict[str, Ids] = {}
+        looked_up: dict[str, tuple[Texts, Ids]] = {}
         for source in self.sources:
-            self._strings[source] = Interned()
-            numbers[source] = self._strings[source].add(packed.texts[source])
+            self._strings[source], texts = Interned(), texts_of(packed.texts[source])
+            looked_up[source] = texts, self._strings[source].add(texts)
         for column, (of, function) in self._split.items():
             if column in self._lists:
                 self._derived[column] = self._lists[column].words(self._strings[str(of)].texts())
             elif of is not None and function is not None:
                 self._strings[column] = Interned()
-                texts = list(dict.fromkeys(packed.texts[of]))  # numbers follow first appearance
-                self._derived[column] = _derive(texts, self._functions[function], self._strings[column].add)
+                values = list(dict.fromkeys(packed.texts[of]))  # numbers follow first appearance
+                self._derived[column] = _derive(values, self._functions[function], self._strings[column].add)
         self._attributes, self._edges = self._blank()
-        encoded = self._run(
-            "fit", Prepared(packed, {source: texts_of(packed.texts[source]) for source in numbers}, numbers)
-        )
+        encoded = self._run("fit", Prepared(packed, looked_up))
         if self.cutoff > 1:
             encoded = self.keep(np.bincount(encoded.attrs, minlength=len(self)) >= self.cutoff, encoded)
             if (edges := encoded.edges) is not None:
@@ -202,8 +199,9 @@ class TemplateFeatures:
             packed = sequences
         else:
             packed = pack(sequences, self.sources, self.templates.main, errors)
-        texts = {source: texts_of(packed.texts[source]) for source in self.sources}
-        return Prepared(packed, texts, {source: self._strings[source].find(texts[source]) for source in texts})
+        return Prepared(
+            packed, {source: self._strings[source].look_up(packed.texts[source]) for source in self.sources}
+        )
 
     def encode_prepared(self, prepared: Prepared, wanted: npt.NDArray[np.bool_] | None = None) -> Encoded:
         """Return the known attributes of prepared sequences. wanted (N): only those of some tokens."""
@@ -263,47 +261,39 @@ class TemplateFeatures:
 
     def _blank(self) -> tuple[_native.Attributes, _native.Attributes | None]:
         """Make tables for attributes, now that the strings are known."""
+        read: list[
+            tuple[int, str, Ids | None, _native.Strings | None]
+        ] = []  # by kernels: source, function, ids, values
         for column, (source, function) in self._split.items():
             names = VALUES if column in self._lists else OF_PLACE[str(function)] if source is None else None
             self._sizes[column] = FIRST + len(self._strings[column].native if names is None else names)
+            at = -1 if source is None or column in self._lists else self.sources.index(source)
+            if at < 0 or function is None:
+                read.append((at, function or "", None, None))
+            else:  # not a function of the user with the name of another one
+                known = function if self._functions[function] is OF_TEXT.get(function) else ""
+                read.append((at, known, self._derived[column], self._strings[column].native))
+        self._columns, self._python = _native.TokenColumns(read), None
         columns, sizes = list(self._split), list(self._sizes.values())
-        self._columns = _native.TokenColumns([self._column(column) for column in columns])
-        self._python = self._left_to_python(columns)
         plain, edges = (
             _native.Attributes([[(columns.index(p.column), p.offset) for p in t.places] for t in templates], sizes)
             for templates in (self.templates.lines, self.templates.edges)
         )
         return plain, edges if self.templates.edges else None
 
-    def _column(self, column: str) -> tuple[int, str, Ids | None, _native.Strings | None]:
-        """Say of what the kernels make a column: source, function, the ids of strings with numbers, possible values."""
-        source, function = self._split[column]
-        if source is None or column in self._lists:
-            return -1, function if source is None and function else "", None, None
-        if function is None:
-            return self.sources.index(source), "", None, None
-        known = function if self._is_native(function) else ""
-        return self.sources.index(source), known, self._derived[column], self._strings[column].native
-
-    def _is_native(self, function: str) -> bool:
-        """Return False for a function of the user, even with the name of another one."""
-        return self._functions[function] is OF_TEXT.get(function)
-
-    def _left_to_python(self, columns: list[str]) -> list[tuple[str, list[int], DerivedTexts]]:
+    def _left_to_python(self) -> list[tuple[str, list[int], DerivedTexts]]:
         """Group the derived columns of each source: those that kernels derive from most texts, and the others."""
-        groups: dict[tuple[str, bool], dict[str, Derive]] = {}
-        for column, (source, function) in self._split.items():
+        groups: dict[tuple[str, bool], dict[int, Derive]] = {}
+        for k, (column, (source, function)) in enumerate(self._split.items()):
             if source is None or function is None:
                 continue
             if column in self._lists:
-                groups.setdefault((source, False), {})[column] = self._lists[column].words
+                groups.setdefault((source, False), {})[k] = self._lists[column].words
                 continue
             derive = partial(_derive, function=self._functions[function], number=self._strings[column].find)
-            groups.setdefault((source, self._is_native(function)), {})[column] = derive
-        return [
-            (source, [columns.index(column) for column in derive], DerivedTexts(derive))
-            for (source, _), derive in groups.items()
-        ]
+            known = self._functions[function] is OF_TEXT.get(function)
+            groups.setdefault((source, known), {})[k] = derive
+        return [(source, list(derive), DerivedTexts(list(derive.values()))) for (source, _), derive in groups.items()]
 
     def _run(
         self, call: Literal["fit", "encode"], given: Prepared, wanted: npt.NDArray[np.uint8] | None = None
@@ -323,20 +313,21 @@ class TemplateFeatures:
         offsets = given.packed.offsets
         out = np.empty((len(self._split), int(offsets[-1])), dtype=np.int32)
         assert self._columns is not None
-        sources = [(texts.data, texts.offsets, given.numbers[source]) for source, texts in given.texts.items()]
+        sources = [(texts.data, texts.offsets, numbers) for texts, numbers in given.sources.values()]
         left = self._columns.ids(sources, offsets, out)
         if not left and not self._lists:
             return out
         rows = dict(zip(self._split, out, strict=True))
         for column in self._lists:
-            numbers = given.numbers[str(self._split[column][0])]
+            _, numbers = given.sources[str(self._split[column][0])]
             rows[column][:] = np.append(self._derived[column], np.int32(-1))[numbers]
+        self._python = self._left_to_python() if self._python is None else self._python
         for source, group, derived in self._python:
-            unseen = given.numbers[source] < 0
-            at = np.flatnonzero(unseen & (out[group[0]] < 0))
+            texts, numbers = given.sources[source]
+            at = np.flatnonzero((numbers < 0) & (out[group[0]] < 0))
             if len(at):
-                texts, which = given.texts[source].distinct(at)
-                out[np.array(group)[:, None], at] = derived.of(texts.tolist())[which].T
+                distinct, which = texts.distinct(at)
+                out[np.array(group)[:, None], at] = derived.of(distinct.tolist())[which].T
         for column, of_list in self._lists.items():
             rows[column][:] = of_list.ids(rows[column], offsets)
         return out
