@@ -135,7 +135,8 @@ def _strings_of(values: Any, name: str, is_valid: bool = False) -> tuple[Texts, 
     """The texts of an array of strings, and which of them are null or not UTF-8."""
     if is_kind(values.type, "dictionary") and is_valid and not (values.null_count or values.dictionary.null_count):
         texts, wrong = _strings_of(values.dictionary, name, is_valid)
-        return texts.take(values.indices.to_numpy().astype(np.int64)), wrong
+        numbers = values.indices.to_numpy()
+        return texts.take(numbers if numbers.dtype == np.int32 else numbers.astype(np.int64)), wrong
     values = _plain_text(values)
     offsets, buffer = _text_offsets(values), values.buffers()[2]
     data = np.frombuffer(b"" if buffer is None else buffer, dtype=np.uint8)
