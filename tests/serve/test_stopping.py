@@ -1,7 +1,7 @@
 """Work that nobody waits for ends at once, whatever it is: the client has gone, or the time of the request is up.
 
-By hand, on a busy machine, it took 1 to 36 ms of processor time. Here the processor time of the process is measured
-from the moment of the stop to the end of the work, because machines that run tests are busy.
+It takes about a millisecond of processor time. That of the process is measured from the moment of the stop to the end
+of the work, because machines that run tests are busy.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from bridle.serve.lanes import Job
 from serving import Client, long_search, service_of
 
 UNDER_WAY = 0.3  # seconds after which work is stopped
-SECONDS = 0.5  # of the processor; each piece of work takes several if it is not stopped
+SECONDS = 0.05  # of the processor: about fifty times what it takes; each piece of work takes several seconds if it goes on
 LABELS = list(service_of().labels)
 TYPES = LABELS[1:]
 COUNTS = [f"at most {1 + k % 5} segments of {TYPES[k % len(TYPES)]}" for k in range(100)]
