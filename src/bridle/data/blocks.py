@@ -115,8 +115,8 @@ class Builder:
         self._places.append(place)
         self.count += count
 
-    def block(self, end: int, share: float) -> Block:
-        """Make the block of all rows so far; they are forgotten."""
+    def block(self, end: int, left: int = 0) -> Block:
+        """Make the block of all rows so far; they are forgotten. left: bytes that were read for the next one."""
         examples = None if self._pieces else self._examples
         if self._examples:
             self._flush()
@@ -133,7 +133,7 @@ class Builder:
             examples=examples,
             place=self._places[0] if len(self._places) == 1 else _places(self._pieces, self._places),
             end=end,
-            share=share,
+            share=min(max(self.source.done - left, 0) / max(self.source.total or 0, 1), 1.0),
             left_out=dict(self.source.left_out),
         )
         if self._documents is not None and block.count:
@@ -286,18 +286,12 @@ class TextReader:
             # what comes through a pipe is handed on at once
             is_due = error or is_full or self.final or self.source.total is None or self.place() - begun >= pace.bytes
             if self.builder.count and is_due:
-                yield self._block()
                 begun = self.place()
+                yield self.builder.block(begun, len(self.data) - self.at if self.source.is_plain else 0)
             if error is not None:
                 raise error
         if self.source.left_out:  # behind the last sequence
-            yield self._block()
-
-    def _block(self) -> Block:
-        """Make the block of all rows so far."""
-        source = self.source
-        left = len(self.data) - self.at if source.is_plain else 0
-        return self.builder.block(self.place(), min(max(source.done - left, 0) / max(source.total or 0, 1), 1.0))
+            yield self.builder.block(self.place())
 
     def jump(self, start: int) -> None:
         """Move on to a place of the file, in bytes from its beginning."""
@@ -410,10 +404,6 @@ def example_blocks(
         if next(items, None) is None:
             raise source.shorter(f"{passed:,} sequences", f"at least {start:,}")
     end, tokens = start, 0
-
-    def share() -> float:
-        return min(source.done / max(source.total or 0, 1), 1.0)
-
     error: BridleError | None = None
     while error is None:
         try:
@@ -425,10 +415,10 @@ def example_blocks(
         builder.add(example)
         end, tokens = end + 1, tokens + len(example)
         if builder.count >= pace.sequences or tokens >= pace.tokens:
-            yield builder.block(end, share())
+            yield builder.block(end)
             tokens = 0
     if builder.count or source.left_out:
-        yield builder.block(end, share())
+        yield builder.block(end)
     if error is not None:
         raise error
 

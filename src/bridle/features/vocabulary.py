@@ -194,7 +194,8 @@ class TemplateFeatures:
 
     def prepare(self, sequences: Sequence[Any], errors: dict[int, BridleError] | None = None) -> Prepared:
         """Look the texts of sequences up, once for all features that share their strings. errors: as in `pack`."""
-        _ = self._known
+        if self._attributes is None:
+            raise _not_fitted()
         if isinstance(sequences, Packed) and sequences.texts.keys() >= set(self.sources):
             packed = sequences
         else:
@@ -256,7 +257,7 @@ class TemplateFeatures:
     @property
     def _known(self) -> _native.Attributes:
         if self._attributes is None:
-            raise FeatureError("the features have no vocabulary yet", got="no call of fit", wanted="fit(X) first")
+            raise _not_fitted()
         return self._attributes
 
     def _blank(self) -> tuple[_native.Attributes, _native.Attributes | None]:
@@ -425,6 +426,10 @@ class TemplateFeatures:
         texts = of_place or (VALUES if column in self._lists else self._strings[column].texts())
         special = {NOTHING: "", BEFORE: "<s>", AFTER: "</s>"}
         return [*(special[k] for k in range(FIRST)), *texts]
+
+
+def _not_fitted() -> FeatureError:
+    return FeatureError("the features have no vocabulary yet", got="no call of fit", wanted="fit(X) first")
 
 
 def _rows(
