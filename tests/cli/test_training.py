@@ -344,3 +344,32 @@ def test_a_constrained_tagger(run: Cli, tmp_path: Path) -> None:
     for flag in (["--cv", 2], ["--search", "cutoff"], ["--cross-fit", tmp_path / "x"]):
         assert "cannot be used with --learner constrained" in run.ok(*train, *flag, code=2).stderr
     assert "has no effect with" in run.ok(*train, "--class-weight", "N=2", code=2).stderr
+
+
+def test_unlabelled_text_and_rules(run: Cli, tmp_path: Path) -> None:
+    few, heap, rules = tmp_path / "few.txt", tmp_path / "heap.txt", tmp_path / "my.rules"
+    few.write_text("Ann N\nwent O\nto O\nRome C\n\nBob N\nis O\nhere O\n\nOslo C\nis O\nbig O\n")
+    pairs = [(name, city) for name in ("Ann", "Bob", "Kim") for city in ("Rome", "Oslo", "Lima", "Bonn")]
+    heap.write_text("\n".join(f"{name}\nwent\nto\n{city}\n" for name, city in pairs))
+    rules.write_text("fix C at tokens /[A-Z].*/ after tokens /to/\nfix N at tokens /[A-Z].*/ before tokens /went/\n")
+    out, new = tmp_path / "m.bridle", tmp_path / "new.txt"
+    new.write_text("Lima\nis\nbig\n\nKim\nis\nhere\n")
+    columns = ("--columns", "word,label", "--features", "word[0]\nword[-1]\nword[1]\nlabel[-1]")
+    text = ("--unlabelled", heap, "--rules", rules)
+    said = run.ok("train", few, "-o", out, *columns, *text).stderr
+    assert "not compared: there is unlabelled text" in said
+    assert run.stdout("tag", out, new) == "Lima\tC\nis\tO\nbig\tO\n\nKim\tN\nis\tO\nhere\tO\n\n"
+    record = json.loads((tmp_path / "m.bridle.json").read_text())
+    assert record["unlabelled"]["sequences"] == 12 and record["unlabelled"]["files"][0]["file"] == str(heap)
+    assert record["settings"]["unlabelled"] == [str(heap)]
+    again = tmp_path / "again.bridle"
+    run.ok("train", "--settings", tmp_path / "m.bridle.json", "-o", again)
+    assert again.read_bytes() == out.read_bytes()
+    for more in (("--cv", 2), ("--search", "c2"), ("--learner", "ibt"), ("--cross-fit", tmp_path / "x.scores")):
+        refused = run.ok("train", few, "-o", tmp_path / "n.bridle", *columns, *text, *more, code=2).stderr
+        assert f"--unlabelled and {more[0]} cannot be combined" in refused
+    (tmp_path / "empty.txt").write_text("")
+    nothing = ("train", few, "-o", tmp_path / "n.bridle", *columns, "--unlabelled", tmp_path / "empty.txt")
+    assert "empty.txt" in run.ok(*nothing, code=2).stderr and not (tmp_path / "n.bridle").exists()
+    run.ok("train", few, "-o", heap, *columns, *text, code=2)
+    assert heap.read_text().startswith("Ann")

@@ -372,6 +372,22 @@ def read_all(
     return examples_read, reader.settled(examples_read[0])
 
 
+def read_unlabelled(reader: Reader, paths: list[str], progress: bool | None) -> list[Example]:
+    """Read all sequences of some files as labelled data is read, without labels: tagged text becomes plain text."""
+    reader = Reader.noted({"reader": reader.notes()}, "missing")
+    sequences: list[Example] = []
+    for path in paths:
+        with reading(reader, path, progress, f"reading {Path(path).name}") as (examples, step):
+            for k, example in enumerate(examples):
+                sequences.append(example)
+                if k % 1000 == 0:
+                    step()
+    if not sequences:
+        files = ", ".join(map(source_name, paths))
+        raise FileError("there are no sequences", got="nothing", wanted="sequences without labels", where=files)
+    return sequences
+
+
 @dataclass
 class ReadCounts:
     """Counts of what was read, and warnings about what often is a mistake."""

@@ -20,7 +20,7 @@ from bridle.cli import options as opt
 from bridle.cli import training_run
 from bridle.cli.base import Command, app, check_model_path, check_writable, exit_with, json_line, refuse_overwrite, warn
 from bridle.cli.progress import ProgressBar
-from bridle.cli.reading import file_groups, load_rules, make_reader, read_all, used_examples
+from bridle.cli.reading import file_groups, load_rules, make_reader, read_all, read_unlabelled, used_examples
 from bridle.cli.training_run import Comparison, Learner
 from bridle.errors import FileError, ModelError, shown
 from bridle.features import SETS
@@ -211,7 +211,17 @@ def train(
     ] = None,
     rules: Annotated[
         list[Path] | None,
-        opt.option("--rules FILE", ".rules file, for --learner ibt and for --cv; can be repeated.", _TRAINING),
+        opt.option(
+            "--rules FILE", ".rules file, for --unlabelled, --learner ibt and --cv; can be repeated.", _TRAINING
+        ),
+    ] = None,
+    unlabelled: Annotated[
+        list[str] | None,
+        opt.option(
+            "--unlabelled FILE",
+            "Text without labels to learn from too, under --rules; read as DATA is. Can be repeated.",
+            _TRAINING,
+        ),
     ] = None,
     lenient: opt.LenientOption = False,
     cv: Annotated[
@@ -262,6 +272,7 @@ def train(
       bridle train train.txt -o names.bridle --class-weight MISC=3
       bridle train acm.txt ieee.txt -o refs.bridle --hold-out files --cross-fit refs.scores
       bridle train train.txt --cv 5 --rules my.rules              measure settings and rules on held-out data
+      bridle train few.txt -o m.bridle --unlabelled heap.txt --rules my.rules
       bridle train train.txt -o m.bridle --search c1,c2 --plot search.svg
       bridle train train.txt -o m.bridle --checkpoint m.check     (then, after a stop:)
       bridle train train.txt -o m.bridle --checkpoint m.check --resume m.check
@@ -276,6 +287,7 @@ def train(
     By default, c1 and c2 are chosen on held-out halves of DATA. --search compares more values, or cutoffs and feature
     sets, and trains the model with the best.
     --cross-fit saves the scores of held-out sequences, for bridle learn and bridle rules tune.
+    With --unlabelled, rules and text without labels replace labels that are lacking: see docs/few_labels.md.
     A settings file has a line such as  c2 = 0.5  for each option, and for settings that have no option: cutoff, pairs,
     margin, average, folds, tuning_seconds. --write-settings writes one.
     MODEL.json records all settings, the data, the course of training and the scores on --dev; --json prints it.
@@ -291,13 +303,10 @@ def train(
     if not data or (out is None and cv is None and not search):
         missing = "-o MODEL" if data else "DATA"
         raise FileError(f"{missing} is missing", got="nothing", wanted=f"{missing}, or --settings FILE")
-    if rules and learner is not Learner.IBT and cv is None:
-        raise ModelError(
-            "--rules needs --learner ibt or --cv",
-            got=f"--learner {learner}",
-            wanted="--learner ibt, or --cv N",
-            cause="To obey rules when tagging, pass them to bridle tag.",
-        )
+    own_use: dict[str, Any] = {"--learner": "" if learner is Learner.CRF else learner, "--cv": cv}
+    if unlabelled is not None:
+        own_use |= {"--search": search, "--cross-fit": cross_fit}
+    training_run.check_text(unlabelled, rules, own_use)
     if log == "-" and as_json:
         raise FileError("--json and --log cannot share standard output", got="--log -", wanted="--log FILE")
     tuned = learner is Learner.CRF and c2 in (None, "auto")
@@ -320,7 +329,7 @@ def train(
     record_file = None if out is None else check_record_path(out)
     phrase_files = _phrase_files(list)
     template_file = features if features not in ("auto", *SETS) and "[" not in features else None
-    inputs = [*data, dev, *(rules or ()), template_file, *phrase_files.values()]
+    inputs = [*data, dev, *(rules or ()), *(unlabelled or ()), template_file, *phrase_files.values()]
     refuse_overwrite(out, *inputs, resume)
     written: Sequence[Any] = (out, record_file)
     # the checkpoint may be the file to resume from
@@ -370,12 +379,15 @@ def train(
     known = labels_of(sorted(names), scheme.library_name, more_labels) if needs_labels else None
     loaded_rules = load_rules(rules, known, lenient=lenient)
     trained_under = loaded_rules if learner is Learner.IBT else []
+    text = None if unlabelled is None else read_unlabelled(reader, unlabelled, progress)
     model = training_run.make_model(
         learner, common, {name: value for name, value in specific.items() if value is not None}, trained_under
     )
     dev_examples = None if dev is None else read_all(reader, [dev], progress, "keep")[0]
     content = describe_data(data, examples)
     used = {"data": content, "dev": None if dev_examples is None else describe_data([str(dev)], dev_examples)}
+    if text is not None:
+        used["unlabelled"] = describe_data(unlabelled or [], [replace(example, labels=None) for example in text])
     if dev_examples is not None and known is not None and on_unknown is opt.OnUnknown.SKIP:
         dev_examples = [*used_examples(dev_examples, known, on_unknown)]
     if settings is not None and settings.suffix != ".toml":
@@ -415,11 +427,13 @@ def train(
         progress=progress,
         log=log,
         groups=groups,
+        unlabelled=text,
+        rules=loaded_rules,
     )
     model.save(out, notes=notes)
     scores = None
     if dev_examples is not None:
-        scores = training_run.score_dev(model, dev_examples, trained_under, threads, content["labels"])
+        scores = training_run.score_dev(model, dev_examples, loaded_rules, threads, content["labels"])
     record = {**build_record(model, in_force, used, seconds, scores), **report}
     write_record(record_file, record)
     warn(f"{training_run.summary(model)}; saved as {out}")

@@ -142,8 +142,13 @@ def fit(
     progress: bool | None,
     log: str | None,
     groups: list[str] | None = None,
+    unlabelled: list[Example] | None = None,
+    rules: list[Rule] | None = None,
 ) -> tuple[float, BaseException | None]:
-    """Train. Returns the seconds it took, and what interrupted it, if there is a model anyway."""
+    """Train. Returns the seconds it took, and what interrupted it, if there is a model anyway.
+
+    rules: those of the unlabelled text.
+    """
     X, y, given = model_inputs(examples)
     start = time.perf_counter()
     with _watching(progress, log) as watch, warnings.catch_warnings():
@@ -157,6 +162,7 @@ def fit(
                 on_unknown=on_unknown,
                 measure=measure,
                 groups=groups,
+                **_text_inputs(unlabelled, rules),
                 watch=watch,
                 watch_tuning=trial_printer(progress),
                 checkpoint=checkpoint,
@@ -176,6 +182,33 @@ def dev_inputs(dev: list[Example] | None) -> dict[str, Any]:
         return {}
     X, y, given = model_inputs(dev)
     return {"dev": (X, y), "dev_given": given}
+
+
+def _text_inputs(unlabelled: list[Example] | None, rules: list[Rule] | None) -> dict[str, Any]:
+    """Return unlabelled text and its rules as arguments of training."""
+    if unlabelled is None:
+        return {}
+    X, _, given = model_inputs(unlabelled)
+    return {"unlabelled": X, "rules": rules or (), "unlabelled_given": given if any(given) else None}
+
+
+def check_text(unlabelled: list[str] | None, rules: list[Path] | None, used: Mapping[str, Any]) -> None:
+    """Refuse rules that nothing uses, and what trains without unlabelled text. used: the other options."""
+    others = [flag for flag, value in used.items() if value]
+    if rules and unlabelled is None and not others:
+        raise ModelError(
+            "--rules needs --unlabelled, --learner ibt or --cv",
+            got="--rules alone",
+            wanted="--unlabelled FILE, --learner ibt, or --cv N",
+            cause="To obey rules when tagging, pass them to bridle tag.",
+        )
+    if unlabelled is not None and others:
+        raise ModelError(
+            f"--unlabelled and {others[0]} cannot be combined",
+            got="both",
+            wanted="one of them",
+            cause="Unlabelled text is for --learner crf; comparisons on held-out data train without it.",
+        )
 
 
 def warn_missing_labels(examples: list[Example]) -> None:

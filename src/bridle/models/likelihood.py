@@ -1,7 +1,7 @@
 """Maximum likelihood by L-BFGS.
 
-    minimise   sum over sequences of  log Z(x) - w . F(x, y)   + c2 |w|^2 + c1 |w|_1
-    gradient   expected counts - gold counts + 2 c2 w
+    minimise   sum over sequences of  log Z(x) - w . F(x, y)   + c2 |w - mean|^2 + c1 |w|_1
+    gradient   expected counts - gold counts + 2 c2 (w - mean)       the mean is 0, or that of unlabelled.py
 
 Where labels are not known, the sequence adds  log Z(x) - log Z(labellings that agree with what is known),  and its
 gradient is the difference of the expected counts: no longer convex, but training from zero weights works, as the known
@@ -34,7 +34,9 @@ class Objective:
     w is the weights (W), behind them the label bigrams (m, m), behind them those with the text (E).
     """
 
-    def __init__(self, task: Task, c2: float, threads: int, class_weight: Vector | None = None) -> None:
+    def __init__(
+        self, task: Task, c2: float, threads: int, class_weight: Vector | None = None, mean: Vector | None = None
+    ) -> None:
         self._task, self._c2, self._threads = task, c2, threads
         self._cost = None if class_weight is None else np.log(class_weight)  # (m) of softmax-margin
         self._bundles = task.bundles
@@ -56,6 +58,10 @@ class Objective:
         if task.edges is not None and edges is not None:
             task.edges.gold(edges)
         self._gold[: self._cut] = counts[: self._cut]
+        self._constant = 0.0
+        if mean is not None:  # |w - mean|^2 = |w|^2 - w . 2 mean + |mean|^2: two of these are like gold
+            self._gold[: self._cut] += 2 * c2 * mean
+            self._constant = c2 * float(mean @ mean)
         pinned = np.zeros(self.size, dtype=bool)
         if task.layout.free is not None:
             pinned[: self._cut] = task.layout.free == 0
@@ -96,7 +102,7 @@ class Objective:
             table = pair, edge_weights, edges.factor, edges.spread
             return edges.native.expected(self._bundles, weights, *table, *rest, edges.counts[part], stop, self._cost)
 
-        loss = sum(over_parts(expect, self._sequences, len(self._sequences)))
+        loss = self._constant + sum(over_parts(expect, self._sequences, len(self._sequences)))
         state, bigrams = slice(0, self._cut), slice(self._cut, self._edge_cut)
         sums_of = [(state, self._counts[:, state]), (bigrams, self._bigrams)]
         if self._edges is not None:
@@ -136,11 +142,14 @@ class Likelihood:
         threads: int,
         start: Weights | None = None,  # weights to begin with; None: zeros
         class_weight: Vector | None = None,  # (m); None: all are 1
+        mean: Vector | None = None,  # (W) that L2 draws weights of attributes to; None: zeros
     ) -> None:
         self.finished: str | None = None
         self._threads = threads
-        self._objective = Objective(task, c2, threads, class_weight)
+        self._objective = Objective(task, c2, threads, class_weight, mean)
         w = np.zeros(self._objective.size)
+        if start is None and mean is not None:
+            w[: len(mean)] = mean
         if start is not None:
             w[:] = np.concatenate([part.ravel() for part in start if part is not None])
         self._optimiser = Lbfgs(self._objective, w, c1=c1, threads=threads)

@@ -210,6 +210,13 @@ class Layout(_Slots):
         free = None if width == m else (label < m).astype(np.uint8)
         return cls(m, np.arange(n_attributes + 1, dtype=np.int64) * width, label, free)
 
+    def with_rows(self, attributes: Ints) -> Layout:
+        """Lay out these attributes with every label, and the others as here."""
+        free = np.arange(self.size) if self.free is None else np.flatnonzero(self.free)
+        attribute = np.concatenate([self.attribute[free], np.repeat(attributes, self.m)])
+        label = np.concatenate([self.label[free].astype(np.int64), np.tile(np.arange(self.m), len(attributes))])
+        return replace(self.of_pairs(attribute, label, len(self.begin) - 1, self.m), edges=self.edges)
+
     @classmethod
     def of_pairs(cls, attribute: Ints, label: npt.NDArray[np.integer], n_attributes: int, m: int) -> Layout:
         """Lay out these pairs of attribute and label."""

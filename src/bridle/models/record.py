@@ -125,7 +125,7 @@ def describe_data(paths: Sequence[str], examples: Sequence[Example]) -> dict[str
 
 def changed_files(record: Mapping[str, Any], data: Mapping[str, Any]) -> Iterator[str]:
     """Yield a message for each file whose size has changed since the record was written."""
-    for part in ("data", "dev"):
+    for part in ("data", "dev", "unlabelled"):
         before, now = _sizes(record.get(part)), _sizes(data.get(part))
         for file in before.keys() & now.keys():
             if before[file] != now[file]:

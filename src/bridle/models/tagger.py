@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import asdict, replace
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
@@ -39,6 +39,7 @@ from bridle.models.predictor import Predictor
 from bridle.models.task import Data, Examples, Learner, Task, hashes_of, sketch_of
 from bridle.models.training import MEASURES, Judge, Measure, Plan, Progress, Step, measure_of, train
 from bridle.models.tuning import Trial, Tuning
+from bridle.models.unlabelled import ROUNDS, Text, Unlabelled, task_of
 from bridle.rules.base import Rule
 
 Restored = TypeVar("Restored")
@@ -121,6 +122,16 @@ class Tagger(Predictor):
         """Choose settings that are left open on held-out data, or take those of the checkpoint `resume`."""
         return None
 
+    def _settings_with_text(self) -> Tuning | None:
+        """Return settings for training with unlabelled text that are left open; raise `ModelError` if none fit."""
+        algorithm = getattr(self, "algorithm", "")
+        got = f"{type(self).__name__}({algorithm!r})"
+        raise ModelError("this model does not learn from unlabelled text", got=got, wanted="CRF('lbfgs')")
+
+    def _learner_with_text(self, task: Task, text: Unlabelled, tuning: Tuning | None) -> Learner:
+        """Make the learner of these settings from labelled data and unlabelled text."""
+        raise NotImplementedError
+
     def _tuned(self) -> Tuning | None:
         """Return the settings that were chosen, as far as they are still left open."""
         return self.tuning_
@@ -170,6 +181,9 @@ class Tagger(Predictor):
         dev_given: Sequence[Given] | Table | None = None,
         on_unknown: OnUnknown = "raise",
         groups: Sequence[Hashable] | Table | None = None,
+        unlabelled: Sequences | None = None,
+        rules: Iterable[Rule | str] = (),
+        unlabelled_given: Sequence[Given] | Table | None = None,
         watch: Callable[[Step], None] | None = None,
         watch_tuning: Callable[[Trial], None] | None = None,
         checkpoint: str | Path | None = None,
@@ -201,6 +215,13 @@ class Tagger(Predictor):
         groups : sequence, optional
             A name or a number per sequence: its document, or its source. Where settings are chosen on held-out data, a
             group is held out as a whole, as fits data that will come from new sources.
+        unlabelled : list, optional
+            Sequences without labels, like those of `X`, for a `CRF` trained by ``"lbfgs"``. With few labelled sequences
+            they are worth several times as many labels. Then `c1` is 0, and `c2` is 0.1 unless it is a number.
+        rules : iterable of Rule or str, optional
+            Rules that hold in the unlabelled sequences, hard or soft. Pass them to `predict` as well.
+        unlabelled_given : list of mapping, optional
+            Values that these rules refer to, one mapping per unlabelled sequence.
         watch : callable, optional
             Called with a `Step` after each iteration.
         watch_tuning : callable, optional
@@ -249,7 +270,17 @@ class Tagger(Predictor):
         places = path_of("checkpoint", checkpoint), count_of("every", every), path_of("resume", resume)
         plan = Plan(count_of("iterations", self._iterations()), self._tolerance(), patience, watch, *places)
         held_together = groups_of(groups, len(data.X))
-        return self._fit(data, plan, held_together, measure, dev_data, on_unknown, watch_tuning=watch_tuning)
+        text = None if unlabelled is None else Text.of(unlabelled, rules, unlabelled_given)
+        if text is not None:  # each round ends by itself
+            plan = replace(plan, iterations=plan.iterations * (ROUNDS + 1), tolerance=0.0)
+        elif rules or unlabelled_given is not None:
+            raise ModelError(
+                "there is no text for the rules of fit",
+                got="rules without unlabelled text",
+                wanted="fit(X, y, unlabelled=U, rules=R)",
+                cause="To obey rules when tagging, pass them to predict.",
+            )
+        return self._fit(data, plan, held_together, measure, dev_data, on_unknown, watch_tuning=watch_tuning, text=text)
 
     def _fit(
         self,
@@ -262,11 +293,19 @@ class Tagger(Predictor):
         *,
         labels: Labels | None = None,
         watch_tuning: Callable[[Trial], None] | None = None,
+        text: Text | None = None,
     ) -> Self:
         """Train on checked data; labels: those of the data if None."""
+        tuning = None if text is None else self._settings_with_text()
         choice = self._choose_features(data)
         features = self._new_features(choice)
-        examples = Examples.of(data, features, self._rules(), lambda: labels or data.labels(self.scheme, self.labels))
+        unlabelled = None
+        if text is None:
+            known = lambda: labels or data.labels(self.scheme, self.labels)  # noqa: E731  (once the features fit)
+            examples = Examples.of(data, features, self._rules(), known)
+        else:
+            names = labels or data.labels(self.scheme, self.labels)
+            examples, unlabelled = Unlabelled.join(data, text, features, names)
         identity = {**self._identity(), "data": examples.fingerprint(), "given": examples.given_digest()}
         judge = dev_examples = None
         if dev is not None:
@@ -274,14 +313,24 @@ class Tagger(Predictor):
             dev_examples = examples.of_dev(dev, on_unknown)
             identity |= {"dev": dev_examples.fingerprint(), "dev_given": dev_examples.given_digest()}
             identity["measure"] = measure_of(measure, examples.labels)
-        tuning = self._choose(examples, plan.resume, groups, measure, watch_tuning)
+        if unlabelled is None:
+            tuning = self._choose(examples, plan.resume, groups, measure, watch_tuning)
+        else:
+            identity |= unlabelled.fingerprint()
         if tuning is not None:
             identity["tuning"] = tuning.to_dict()
-        sizes = len(features), len(examples.labels)
-        task = Task.of(examples.encoded, examples.gold, sizes, self.pairs, self._bigram(features))
+        bigram = self._bigram(features)
+        if unlabelled is None:
+            sizes = len(features), len(examples.labels)
+            task = Task.of(examples.encoded, examples.gold, sizes, self.pairs, bigram)
+        else:
+            task = task_of(examples, unlabelled, self.pairs, bigram)
         if dev is not None and dev_examples is not None:
             judge = self._judge(dev_examples, dev, task.layout, measure)
-        learner = self._learner(task, examples.decoder, examples.given, tuning)
+        if unlabelled is None:
+            learner = self._learner(task, examples.decoder, examples.given, tuning)
+        else:
+            learner = self._learner_with_text(task, unlabelled, tuning)
         n_weights, layout, labels = task.n_weights, task.layout, examples.labels
 
         def check(weights: Weights, task: Task = task) -> None:

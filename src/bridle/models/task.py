@@ -128,7 +128,11 @@ class Examples:
     def of(cls, data: Data, features: Features, rules: Sequence[Rule], labels: Callable[[], Labels]) -> Examples:
         """Number the features of training data. labels: returns the labels, once the features are known to fit."""
         encoded = features.fit(data.X)
-        decoder = Decoder(labels(), rules, on_infeasible="relax")
+        return cls.numbered(data, features, encoded, Decoder(labels(), rules, on_infeasible="relax"))
+
+    @classmethod
+    def numbered(cls, data: Data, features: Features, encoded: Encoded, decoder: Decoder) -> Examples:
+        """Number the labels of training data whose features are numbered."""
         gold = ids_of(decoder.labels, data.y, encoded.offsets, missing="allow")
         return cls(features, decoder, encoded, gold, given_for(features, data.X, data.given, decoder))
 
