@@ -303,10 +303,7 @@ def train(
     if not data or (out is None and cv is None and not search):
         missing = "-o MODEL" if data else "DATA"
         raise FileError(f"{missing} is missing", got="nothing", wanted=f"{missing}, or --settings FILE")
-    own_use: dict[str, Any] = {"--learner": "" if learner is Learner.CRF else learner, "--cv": cv}
-    if unlabelled is not None:
-        own_use |= {"--search": search, "--cross-fit": cross_fit}
-    training_run.check_text(unlabelled, rules, own_use)
+    training_run.check_text(unlabelled, rules, learner, cv, {"--search": search, "--cross-fit": cross_fit})
     if log == "-" and as_json:
         raise FileError("--json and --log cannot share standard output", got="--log -", wanted="--log FILE")
     tuned = learner is Learner.CRF and c2 in (None, "auto")

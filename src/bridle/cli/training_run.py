@@ -192,19 +192,22 @@ def _text_inputs(unlabelled: list[Example] | None, rules: list[Rule] | None) -> 
     return {"unlabelled": X, "rules": rules or (), "unlabelled_given": given if any(given) else None}
 
 
-def check_text(unlabelled: list[str] | None, rules: list[Path] | None, used: Mapping[str, Any]) -> None:
-    """Refuse rules that nothing uses, and what trains without unlabelled text. used: the other options."""
-    others = [flag for flag, value in used.items() if value]
-    if rules and unlabelled is None and not others:
+def check_text(
+    unlabelled: list[str] | None, rules: list[Path] | None, learner: Learner, cv: int | None, others: Mapping[str, Any]
+) -> None:
+    """Refuse rules that nothing uses, and options that train without unlabelled text. others: more of these."""
+    if rules and unlabelled is None and learner is not Learner.IBT and cv is None:
         raise ModelError(
             "--rules needs --unlabelled, --learner ibt or --cv",
-            got="--rules alone",
+            got=f"--learner {learner}",
             wanted="--unlabelled FILE, --learner ibt, or --cv N",
             cause="To obey rules when tagging, pass them to bridle tag.",
         )
-    if unlabelled is not None and others:
+    used = {f"--learner {learner}": learner is not Learner.CRF, "--cv": cv, **others}
+    wrong = [flag for flag, value in used.items() if value]
+    if unlabelled is not None and wrong:
         raise ModelError(
-            f"--unlabelled and {others[0]} cannot be combined",
+            f"--unlabelled and {wrong[0]} cannot be combined",
             got="both",
             wanted="one of them",
             cause="Unlabelled text is for --learner crf; comparisons on held-out data train without it.",
