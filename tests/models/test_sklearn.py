@@ -469,8 +469,8 @@ def test_metadata_routing() -> None:
         ruled = Pipeline([("model", clone(asking).set_predict_request(rules=True))]).fit(X, Y, given=GIVEN)
         assert "N" not in {label for labels in ruled.predict(X, rules=["forbid N"]) for label in labels}
     assert not hasattr(VERB, "_metadata_request")
-    with pytest.raises(ModelError, match="fit has no argument 'rules'"):
-        CRF().set_fit_request(rules=True)
+    with pytest.raises(ModelError, match="fit has no argument 'soft'"):
+        CRF().set_fit_request(soft=True)
 
 
 def test_accuracy_under_rules() -> None:
