@@ -50,7 +50,7 @@ async ({keys, until, pause}) => {
 """
 
 
-def told(name: str, times: list[float]) -> None:
+def report(name: str, times: list[float]) -> None:
     """Print the median and the 95th percentile."""
     ordered = sorted(times)
     last = ordered[min(len(ordered) - 1, int(0.95 * len(ordered)))]
@@ -63,7 +63,7 @@ def measure(page: Any, count: int) -> None:
     rules = page.input_value("#rules")
     page.fill("#rules", rules + "no duplicates of O, TITLE  [penalty 1]\n")
     page.wait_for_timeout(2500)
-    told("result", page.evaluate(PRESS, {"keys": keys, "until": "#proof", "pause": 700}))
+    report("result", page.evaluate(PRESS, {"keys": keys, "until": "#proof", "pause": 700}))
     words = page.evaluate(
         """() => [...new Set([...document.querySelectorAll("#sequences .words")]
           .flatMap((one) => one.textContent.match(/[A-Za-z]{4,}/g) ?? []))].slice(0, 141)"""
@@ -71,9 +71,9 @@ def measure(page: Any, count: int) -> None:
     more = "".join(f"forbid DATE at tokens /{word}/  [penalty 1]\n" for word in words)
     page.fill("#rules", rules + more)
     page.wait_for_timeout(6000)
-    told("echo", page.evaluate(PRESS, {"keys": keys, "until": None, "pause": 700}))
+    report("echo", page.evaluate(PRESS, {"keys": keys, "until": None, "pause": 700}))
     totals = page.evaluate(PRESS, {"keys": keys[: count // 3], "until": "#scores", "pause": 4000})
-    told("totals", totals)
+    report("totals", totals)
 
 
 def main() -> None:

@@ -247,17 +247,15 @@ def explore(
     default = None
     if not paths and model is None:
         default = RuleText.from_text(embedded_rules(), tagger.labels_)
-    service = _service(
-        tagger,
-        "references" if model is None else model.stem,
-        read,
-        None,
-        embedded_sample() if model is None and data is None else _examples(tagger, data, reads),
-        Limits(**EXPLORER_LIMITS),  # type: ignore[arg-type]
-        0,
-        tokens,
-        default,
-    )
+    name = "references" if model is None else model.stem
+    sample = embedded_sample() if model is None and data is None else _examples(tagger, data, reads)
+    limits = Limits(**EXPLORER_LIMITS)  # type: ignore[arg-type]
+    try:
+        service = _service(tagger, name, read, None, sample, limits, 0, tokens, default)
+    except BridleError as error:
+        if model is None and paths:
+            error.cause = error.cause or "Without a MODEL, this is the one for references: bridle explore MODEL RULES."
+        raise
     if edited is not None and service.default.loaded.includes:
         warn(f"{edited} includes other files, so that the page cannot save it")
         edited = None

@@ -195,12 +195,12 @@ def _of_tokens(correction: _Correction, gold: GoldData | None) -> Iterator[_Cand
     neighbours = [(side, text) for side, text in (("after", before), ("before", after)) if text is not None]
     if len(texts) == 1:
         exact = re.escape(texts[0])
-        yield _Candidate(r.fix(label, r.tokens(exact)), "this text", f"“{phrase}” is always {label}")
+        yield _Candidate(r.fix(label, r.tokens(exact)), "this text", f"“{phrase}” is {label}")
         for side, text in neighbours:
             reason = f"“{phrase}” {side} “{text}” is {label}"
             yield _Candidate(r.fix(label, _near(exact, side, text)), "this text there", reason)
     else:
-        yield _Candidate(r.fix(label, r.tokens(phrases=[phrase])), "this text", f"“{phrase}” is always {label}")
+        yield _Candidate(r.fix(label, r.tokens(phrases=[phrase])), "this text", f"“{phrase}” is {label}")
     for name, pattern in TOKEN_CLASSES.items():
         if not all(re.fullmatch(pattern, text) for text in texts):
             continue

@@ -30,6 +30,7 @@ Say = Callable[[str], None]
 _PENALTIES = (0.5, 1.0, 2.0, 3.0, 4.5, 6.0, 8.0, 10.0)
 _MOST_LEARNED = 30  # rules that are offered
 _LITTLE = 0.0005  # a gain in F1 below this is none
+_ADVICE = {"none": "these rules do not help", "written": "use the rules as written", "tuned": "use the tuned rules"}
 
 
 class CurvesRequest(RulesRequest, kw_only=True):
@@ -215,7 +216,9 @@ def tune(data: Data, rules: RuleText, line: int | None, say: Say) -> TuneResult:
         )
         for line, row in zip(rules.lines, tuned.tuned, strict=True)
     ]
-    return TuneResult(rows, tuned.best, tuned.verdict, list(tuned.notes), None)
+    shares = {way: f"{figures['f1']:.1%}" for way, figures in tuned.figures.items()}
+    f1 = f"F1 {shares['tuned']} tuned, {shares['written']} as written, {shares['none']} without rules"
+    return TuneResult(rows, tuned.best, f"{_ADVICE[tuned.best]}: {f1}, on sequences held out", list(tuned.notes), None)
 
 
 def learn_more(data: Data, rules: RuleText, _line: int | None, say: Say) -> LearnResult:

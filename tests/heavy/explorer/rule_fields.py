@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 expect = pytest.importorskip("playwright.sync_api", reason="browser tests need the package playwright").expect
-expect.set_options(timeout=10_000)  # milliseconds; a machine under load is slow
+expect.set_options(timeout=30_000)  # milliseconds; a machine under load is slow
 
 KNUTH = "Knuth, Donald E. The TeXbook. Addison-Wesley, 1984."
 SELECTED = "field => field.value.slice(field.selectionStart, field.selectionEnd)"

@@ -129,7 +129,7 @@ def test_figures_lead_to_sequences(page: Any) -> None:
         assert badges and all(badge in text for text in badges)
     page.select_option("#sort", "change")
     gains = page.locator("#sequences .badge .good:first-child").all_text_contents()[:20]
-    numbers = [int(gain) for gain in gains if gain.startswith("+")]
+    numbers = [int(gain.split()[0]) for gain in gains if "repaired" in gain]
     assert numbers == sorted(numbers, reverse=True) and numbers[0] > 5
     page.fill("#search", "hu2022")
     expect(page.locator("#list-count")).to_contain_text(re.compile(r"^\d of 600"))
@@ -296,8 +296,10 @@ def test_links_and_unsaved_rules_work_after_a_restart(run: Cli, open_page: OpenP
 
 def test_own_model_and_data_and_a_rule_that_hurts(open_page: OpenPage, own: Own) -> None:
     page = open_page(server=own.address)  # the last test of this server, because its model changes
+    page.fill("#rules", "present NOTHING\n")
     page.set_input_files("#open", own.model)
     expect(page.locator("#model-name")).to_contain_text("own")
+    expect(page.locator("#findings .error")).to_contain_text("unknown label 'NOTHING'")  # also of the new model
     page.set_input_files("#open", own.data)
     expect(page.locator("#data-name")).to_contain_text("dev.jsonl")
     page.fill("#rules", "starts with AUTHOR\nforbid DATE  [penalty 30]\n")

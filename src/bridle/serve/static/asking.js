@@ -157,9 +157,9 @@ export function createAsking(desk) {
    */
   async function ask(changed) {
     const any = (/** @type {string[]} */ ...keys) => keys.some((key) => changed.has(key));
-    if (any("rules") || !await checked) checked = check();
+    if (any("rules", "model") || !await checked) checked = check();
     if (!await checked) return;
-    if (any("rules", "text", "index", "data")) await explain().then(() => void picture()); // the figures take longer, and may wait
+    if (any("rules", "model", "text", "index", "data")) await explain().then(() => void picture()); // the figures take longer, and may wait
     if (any("rules", "data")) evaluate();
     if (any("rules", "data")) drawCurves();
     if (any("rules")) test();

@@ -88,6 +88,12 @@ export function createCorrections({ store, say, busy, worth }, rules, edit, lang
     });
   }
 
+  /** @param {number} start @param {number} end @returns {string} these tokens, as they stand in the text */
+  function words(start, end) {
+    const { tokens, offsets } = store.get().explain, { text } = shown(store.get());
+    return offsets ? [...text].slice(offsets[start][0], offsets[end - 1][1]).join("") : tokens.slice(start, end).join(" ");
+  }
+
   /** @param {boolean} [focus] */
   function ask(focus = false) {
     const { explain, model } = store.get();
@@ -99,11 +105,12 @@ export function createCorrections({ store, say, busy, worth }, rules, edit, lang
     const names = [...new Set([...(right ? [right] : []), ...model.types, ...outside])];
     fill(panel, h("div", { class: "card", role: "group", "aria-label": "Correct a label" },
       h("button", { type: "button", class: "close", "aria-label": "Close", onclick: close }, "×"),
-      h("p", {}, h("strong", {}, "What is "), h("bdi", { class: "bit" }, explain.tokens.slice(start, end).join(" ")), h("strong", {}, "?")),
+      h("p", {}, h("strong", {}, "Choose the right label of "), h("bdi", { class: "bit" }, words(start, end)), h("strong", {}, ":")),
       h("div", { class: "row labels" }, names.map((name) => h("button", {
         type: "button", class: `pick ${typeClass(model, labelOf(model, name))}`, onclick: () => suggest(name),
       }, h("bdi", {}, name), name === right ? h("small", {}, " gold") : null))),
       h("div", { id: "suggestions", "aria-live": "polite" })));
+    panel.scrollIntoView({ block: "nearest" });
     if (focus) panel.querySelector(".pick")?.focus();
   }
 
@@ -134,6 +141,7 @@ export function createCorrections({ store, say, busy, worth }, rules, edit, lang
         h("span", { class: "effect" }, effectOf(each.effect), h("span", { class: "dim" }, `${each.effect ? "; " : ""}costs ${number(each.price)} here`)),
         h("button", { type: "button", class: "accept", "aria-label": `Use the rule ${each.rule}`, onclick: () => accept(each.rule, answer.labels) }, "Use this rule")))),
       store.get().model.takes_text ? only : null);
+    panel.scrollIntoView({ block: "nearest" });
   }
 
   /** @param {string|null} rule @param {string[]} labels with the correction */

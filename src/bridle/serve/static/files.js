@@ -28,8 +28,9 @@ export function createFiles({ store, say, busy, worth, showError }, loading, edi
     try {
       const model = await busy(api.openModel(file.name, base64(new Uint8Array(await file.arrayBuffer()))));
       showError(null);
-      const kept = store.get().data;
-      store.set({ model: { ...model, rules: store.get().model.rules }, data: null, index: -1, evaluation: null, explain: null, baseline: null });
+      const { data: kept, model: former, rules, file: edited } = store.get();
+      store.set({ model, data: null, index: -1, evaluation: null, explain: null, baseline: null });
+      if (!edited && rules === former.rules) edit(() => model.rules); // those of the former model, which nobody has touched
       if (kept && !kept.sample) await loading.loadAgain();
       say(`The model is now ${model.name}.`);
     } catch (error) {

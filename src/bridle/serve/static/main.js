@@ -21,7 +21,7 @@ const WAIT = 25; // milliseconds without a key before the server is asked,
 const AT_MOST = 100; // but no longer than this while keys, or a slider that is dragged, go on
 const PATIENCE = 300; // milliseconds before the page shows that it is waiting
 const RETRY = 2000; // milliseconds until the page asks a server again that did not answer
-const ASKED = ["rules", "text", "index", "data"]; // keys of the state that the answers depend on
+const ASKED = ["model", "rules", "text", "index", "data"]; // keys of the state that the answers depend on
 
 const store = createStore();
 const asking = createAsking({ store, say, busy, worth, showError });

@@ -31,6 +31,7 @@ export function createSequenceList(store) {
     const total = sequences.length;
     fill(byId("list-count"), numbers.length === total ? counted(total, "sequence") : `${numbers.length.toLocaleString("en")} of ${counted(total, "sequence")}`);
     const top = list.scrollTop;
+    most = Math.max(most, numbers.indexOf(state.index) + 10); // the one that is shown is among them
     fill(list, numbers.slice(0, most).map((k) => h("li", {}, h("button", {
       type: "button", "aria-current": k === state.index ? "true" : null, "data-k": k, onclick: () => store.set({ index: k }),
     }, h("span", { class: "words", dir: "auto" }, shortened(sequences[k])), badge(errors?.[k], before?.[k])))),
@@ -79,7 +80,8 @@ export function createSequenceList(store) {
 }
 
 /** @param {import("./state.js").Sequence} sequence @returns {string} */
-function shortened({ tokens }) {
+function shortened({ tokens, text: known }) {
+  if (known !== undefined) return known.length > LONGEST ? `${known.slice(0, LONGEST)} …` : known;
   let text = "";
   for (const token of tokens) {
     if (text.length > LONGEST) return `${text} …`;
@@ -93,6 +95,6 @@ function badge(wrong, before) {
   if (wrong === undefined || before === undefined) return null;
   const gain = before - wrong;
   return h("span", { class: "badge" },
-    gain ? h("span", { class: gain > 0 ? "good" : "bad", title: gain > 0 ? "tokens that the rules repaired" : "tokens that the rules made wrong" }, gain > 0 ? `+${gain}` : `−${-gain}`) : null,
-    " ", wrong ? h("span", {}, `${wrong} wrong`) : h("span", { class: "good" }, "right"));
+    gain ? h("span", { class: gain > 0 ? "good" : "bad", title: `Tokens that the rules ${gain > 0 ? "repaired" : "made wrong"}` }, gain > 0 ? `${gain} repaired` : `${-gain} made wrong`) : null,
+    wrong ? h("span", { title: "Tokens that are wrong with rules" }, `${wrong} wrong`) : h("span", { class: "good" }, "all right"));
 }

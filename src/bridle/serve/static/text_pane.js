@@ -123,7 +123,7 @@ function drawData(state, from) {
   const id = sequences[state.index]?.id;
   const seen = JSON.stringify([state.index, place, total, some, id]);
   if (byId("position").dataset.seen !== seen) fill(byId("position"), // not each time: it is read out
-    state.index < 0 ? `your own text; ${total} in the data` : `${place < 0 ? "–" : place + 1} of ${total}`,
+    state.index < 0 ? `your own text; ${total} in the data` : place < 0 ? `not among these ${total}` : `${place + 1} of ${total}`,
     some && state.index >= 0 ? h("span", { class: "dim" }, ` (number ${state.index + 1})`) : null,
     id ? h("span", { class: "dim id" }, ` ${id}`) : null);
   byId("position").dataset.seen = seen;

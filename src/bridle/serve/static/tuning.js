@@ -5,7 +5,7 @@ import { effectOf } from "./correct.js";
 import { fill, h } from "./dom.js";
 import { addRule, setPenalty, toggle } from "./rules_text.js";
 import { readLine, linesOf } from "./language.js";
-import { lineLink, percent, problem } from "./words.js";
+import { counted, lineLink, percent, problem } from "./words.js";
 
 const PAUSE = 250; // milliseconds between questions how far it is
 
@@ -67,7 +67,7 @@ export function createTuning(root, { store, say, worth }, rules, edit) {
     fill(box, h("div", { class: "card" }, close(), h("p", {}, h("strong", {}, verdictOf(result))), notes(result),
       rows.length ? h("ul", { class: "suggested" }, rows.map((/** @type {any} */ each) => h("li", {},
         lineLink(store, each.line, each.written), h("span", { class: "effect" }, "→ ", h("strong", {}, each.choice === "off" ? "off" : each.choice === "hard" ? "hard" : `penalty ${penaltyOf(each.rule)}`),
-          each.better === null ? null : h("span", { class: "dim" }, `; ${each.better} sequences better, ${each.worse} worse`))))) : null,
+          each.better === null ? null : h("span", { class: "dim" }, `; ${counted(each.better, "sequence")} better, ${each.worse} worse`))))) : null,
       rows.length ? h("button", { type: "button", class: "accept", onclick: use }, worthIt ? "Use these" : "Use these nevertheless") : null));
     say(verdictOf(result));
   }
@@ -75,17 +75,20 @@ export function createTuning(root, { store, say, worth }, rules, edit) {
   /** @param {any} result */
   function drawLearned(result) {
     const boxes = result.rules.map((/** @type {any} */ each) => h("input", { type: "checkbox", checked: Boolean(each.effect.gain?.low > 0), "aria-label": each.rule }));
+    const head = boxes.some((/** @type {any} */ one) => one.checked) ? "Rules that would make the labels better, each in addition to yours:"
+      : boxes.length ? "Rules that may help a little, each in addition to yours. None is sure to, so choose yourself:" : "No rule was found that adds something to yours.";
     const use = () => {
       const accepted = result.rules.filter((/** @type {any} */ _, /** @type {number} */ k) => boxes[k].checked);
       edit((text) => accepted.reduce((/** @type {string} */ longer, /** @type {any} */ each) => addRule(longer, `${each.rule}  # learned: ${each.evidence}`), text));
-      fill(box, h("p", { class: "dim" }, `${accepted.length} rules were added. Undo takes them out.`));
+      if (accepted.length) fill(box, h("p", { class: "dim" }, `${counted(accepted.length, "rule was", "rules were")} added. Undo takes them out.`));
+      else say("Choose a rule first.");
     };
     fill(box, h("div", { class: "card" }, close(),
-      h("p", {}, h("strong", {}, result.rules.length ? "These rules would make the labels better, each in addition to yours:" : "No rule was found that adds something to yours.")), notes(result),
+      h("p", {}, h("strong", {}, head)), notes(result),
       h("ul", { class: "suggested" }, result.rules.map((/** @type {any} */ each, /** @type {number} */ k) => h("li", {},
-        h("label", { class: "rule" }, boxes[k], " ", each.rule), h("span", { class: "dim why" }, each.evidence), h("span", { class: "effect" }, effectOf(each.effect))))),
+        h("label", { class: "rule" }, boxes[k], " ", each.rule), h("span", { class: "dim why" }, each.evidence.replace(/^held in (.*);.*/, "gold obeys it in $1")), h("span", { class: "effect" }, effectOf(each.effect))))),
       result.rules.length ? h("button", { type: "button", class: "accept", onclick: use }, "Add the chosen rules") : null));
-    say(`${result.rules.length} rules were found.`);
+    say(`${counted(result.rules.length, "rule was", "rules were")} found.`);
   }
 
   const close = () => h("button", { type: "button", class: "close", "aria-label": "Close", onclick: () => fill(box) }, "×");
