@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from msgspec import UNSET, Meta, Struct, UnsetType, field
+from msgspec import UNSET, Meta, Struct, UnsetType, defstruct, field
 
 from bridle.data.tokenizer import Tokens
+from bridle.tagging.figures import FIGURES
 
 Names = list[str]
 Rules = Annotated[
@@ -124,7 +125,7 @@ class Ranked(Struct):
     score: Number
 
 
-class Result(Struct, kw_only=True):
+class LabelledSequence(Struct, kw_only=True):
     """Labelling of a sequence; `labels` is empty if the status is infeasible, nothing_found or error."""
 
     labels: Names
@@ -136,9 +137,22 @@ class Result(Struct, kw_only=True):
     spans: list[Span] | UnsetType = UNSET
     tokens: Names | UnsetType = UNSET
     offsets: list[Pair] | UnsetType = UNSET
-    probabilities: list[float] | UnsetType | None = UNSET
-    k_best: list[Ranked] | UnsetType = UNSET
+    k_best: list[Ranked] | UnsetType = UNSET  # shorter than in files
     error: Error | UnsetType = UNSET
+
+
+if TYPE_CHECKING:
+    Result = LabelledSequence
+else:  # with a field for each further figure
+    _further = {name: figure for name, figure in FIGURES.items() if name not in LabelledSequence.__struct_fields__}
+    Result = defstruct(
+        "Result",
+        [(name, figure.json | UnsetType | None, UNSET) for name, figure in _further.items()],
+        bases=(LabelledSequence,),
+        namespace={"__doc__": LabelledSequence.__doc__},
+        module=__name__,
+        kw_only=True,
+    )
 
 
 class TagAnswer(Struct):

@@ -36,6 +36,7 @@ from bridle.serve.schemas import (
     Error,
     ExplainAnswer,
     ExplainRequest,
+    LabelledSequence,
     PlainLabels,
     Ranked,
     Result,
@@ -223,14 +224,12 @@ def to_results(outcomes: Outcomes, rules: RuleText, figures: Sequence[str] = ())
             results[b].error = _INFEASIBLE_RULES if rules.rules else _INFEASIBLE_SCORES
         else:
             results[b].error = _LIMIT_REACHED
-    for name in figures:
-        for b, result in enumerate(results):
-            check_stopped()
-            if name == "k_best":  # shorter than in files: labels and scores
-                best = outcomes.k_best[b] if outcomes.k_best else None
-                result.k_best = [Ranked(decoding.labels, decoding.score) for decoding in best or ()]
-            elif name not in ("score", "bound"):
-                setattr(result, name, FIGURES[name].value(outcomes, b))
+    for b, result in enumerate(results):
+        check_stopped()
+        if outcomes.k_best is not None:
+            result.k_best = [Ranked(decoding.labels, decoding.score) for decoding in outcomes.k_best[b] or ()]
+        for name in set(figures).difference(LabelledSequence.__struct_fields__):
+            setattr(result, name, FIGURES[name].value(outcomes, b))
     return results
 
 

@@ -27,6 +27,7 @@ class Figure:
     kind: Callable[[Any], Any]  # its type in Arrow; called with the module pyarrow
     array: Callable[[Any, Outcomes], Any]  # its column, likewise; null where there is no value
     value: Callable[[Outcomes, int], Any]  # its value for JSON
+    json: Any  # the type of this value, unless it is None
 
 
 def figures_of(*, scores: bool, k: bool) -> tuple[str, ...]:
@@ -99,10 +100,10 @@ def _bound_value(outcomes: Outcomes, row: int) -> float | None:
 
 
 FIGURES: dict[str, Figure] = {
-    "score": Figure("scores", None, lambda pa: pa.float64(), _score_array, _score_value),
-    "bound": Figure("scores", None, lambda pa: pa.float64(), _bound_array, _bound_value),
+    "score": Figure("scores", None, lambda pa: pa.float64(), _score_array, _score_value, float),
+    "bound": Figure("scores", None, lambda pa: pa.float64(), _bound_array, _bound_value, float),
     "probabilities": Figure(
-        "scores", "probabilities", lambda pa: pa.list_(pa.float64()), _probabilities, probabilities_of
+        "scores", "probabilities", lambda pa: pa.list_(pa.float64()), _probabilities, probabilities_of, list[float]
     ),
-    "k_best": Figure("k", "k_best", _ranked, _k_best, _k_best_value),
+    "k_best": Figure("k", "k_best", _ranked, _k_best, _k_best_value, list[dict[str, Any]]),
 }

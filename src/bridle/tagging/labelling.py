@@ -105,14 +105,14 @@ class Outcomes:
         return segments_of(self.label_set.span_labels, self.ids, self.offsets)
 
     def record(self, row: int) -> dict[str, Any]:
-        """Return the results of a sequence except its labels, as JSON: `Decoding.to_dict` and what was wanted."""
+        """Return the results of a sequence except its labels, as JSON: `Decoding.to_dict` and other figures."""
         if row in self.decodings.errors:
             return {"error": str(self.errors[row])}
         record = self.decodings[row].to_dict(sentence_of)
         del record["labels"]
-        if self.wanted:
-            wanted = (name for name, figure in FIGURES.items() if figure.want in self.wanted)
-            record |= {name: FIGURES[name].value(self, row) for name in wanted}
+        for name, figure in FIGURES.items():
+            if name not in record and figure.want in (None, *self.wanted):
+                record[name] = figure.value(self, row)
         if row in self.errors:
             record["error"] = str(self.errors[row])
         return record
