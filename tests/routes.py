@@ -30,12 +30,12 @@ import pyarrow.parquet as pq
 import bridle
 from bridle.arrow import Decode, Tag
 from bridle.bulk import ShardSize, tag_files
-from bridle.decoding.marginals import segment_probabilities
 from bridle.errors import BridleError, FeatureError
 from bridle.integrations import crfsuite
 from bridle.labels import Segment
 from bridle.serve import Limits, RuleText, Service
 from commands import Cli
+from segment_sums import segment_probabilities
 from serving import Client
 
 

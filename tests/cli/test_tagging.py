@@ -11,9 +11,9 @@ import pytest
 
 import bridle
 from bridle.data import Example, read, write
-from bridle.decoding.marginals import segment_probabilities
 from bridle.labels import Segment
 from commands import Cli
+from segment_sums import segment_probabilities
 
 PEOPLE, PLACES = ["Ann", "Bob", "Cy Lee", "Dee Fox"], ["Paris", "Rome", "New York"]
 NOTE = "😀 Bob Lee went to New York."

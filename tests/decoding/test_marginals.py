@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 
 from bridle import Decoder, Infeasible, Labels, Lattice, LatticeError
 from bridle import rules as r
-from bridle.decoding.marginals import LARGEST_ERROR, log_probability, segment_probabilities
+from bridle.decoding.marginals import LARGEST_ERROR, log_probability
 from bridle.decoding.problem import Problem
 from bridle.labels import Scheme, Segment
+from segment_sums import segment_probabilities
 
 LABELS = Labels(["O", "A", "B"])
 LOWEST = float(np.finfo(np.float32).min)

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from bridle.data import read
-from bridle.decoding.marginals import segment_probabilities
 from bridle.errors import FileError
 from bridle.labels import Segment
 from bridle.serve import RuleText
 from bridle.serve.labelstudio import Corrections, Tags, model_version
 from bridle.serve.tagging import to_spans
+from segment_sums import segment_probabilities
 from serving import Client, service_of
 
 CONFIG = """<View>

@@ -14,6 +14,7 @@ from bridle import _native
 from bridle.arrays import is_integer
 from bridle.deadline import Deadline, check_stopped, current_stop, stopping
 from bridle.decoding.documents import DecodesDocuments
+from bridle.decoding.marginals import Summing
 from bridle.decoding.problem import (
     FAILED,
     INFEASIBLE,
@@ -44,7 +45,6 @@ from bridle.decoding.result import (
     raise_first,
     status_of,
 )
-from bridle.decoding.summing import Summing
 from bridle.decoding.threads import in_threads, thread_count
 from bridle.engines import Engine, NativeEngine, plan_engine
 from bridle.errors import BridleError, EngineError

@@ -9,10 +9,10 @@ one (or none) begins after it. With ``soft="factor"`` the score is less what sof
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -20,11 +20,19 @@ import numpy.typing as npt
 from bridle import _native
 from bridle.arrays import is_integer
 from bridle.deadline import Deadline, stopping
-from bridle.decoding.problem import FOREVER, Problem, bad_option, check_given, check_lattices, offsets_of, pieces
+from bridle.decoding.problem import (
+    Problem,
+    bad_option,
+    check_given,
+    check_lattice,
+    check_lattices,
+    native_seconds,
+    offsets_of,
+    pieces,
+)
 from bridle.decoding.result import infeasible_on
 from bridle.decoding.threads import over_parts, thread_count
-from bridle.errors import BridleError, EngineError, Infeasible, LatticeError, LimitReached
-from bridle.labels import Segment
+from bridle.errors import BridleError, EngineError, LatticeError, LimitReached
 from bridle.lattice import Batch, Lattice, Lattices, Scores
 from bridle.rules.base import Rule, Soft
 from bridle.rules.compiled import Absorb, Givens
@@ -75,44 +83,11 @@ def soft_rules(problem: Problem, soft: SoftSums = "factor") -> list[int]:
     return [k for k, rule in enumerate(problem.rules) if isinstance(rule, Soft)] if soft == "factor" else []
 
 
-def marginals(
-    problem: Problem, blame: Callable[[float | None], Infeasible], time_limit: float | None, soft: SoftSums = "ignore"
-) -> Scores:
-    """Compute (n, m) posteriors given that the hard rules hold.
-
-    blame(seconds) makes the error if no labelling obeys them.
-    """
-    deadline = Deadline.after(time_limit)
-    table = np.zeros((int(problem.offsets[-1]), len(problem.labels)))
-    total = _log_sum(problem, hard_rules(problem), soft_rules(problem, soft), deadline, into=table)
-    if total.log_z == -math.inf:
-        raise blame(deadline.left)
-    if total.error > LARGEST_ERROR:
-        raise _too_large(total.error)
-    return table
-
-
-def probability(
-    problem: Problem, blame: Callable[[float | None], Infeasible], time_limit: float | None, soft: SoftSums = "ignore"
-) -> Probability:
-    """Compute P(all hard rules hold), and that of each rule alone; the time limit is for all sums together."""
-    deadline, factors = Deadline.after(time_limit), soft_rules(problem, soft)
-    total = _log_sum(problem, [], factors, deadline, absorb="nothing")
-    if total.log_z == -math.inf:
-        raise blame(deadline.left)
-    numbers = range(len(problem.rules))
-    sums = (_log_sum(problem, [k], [s for s in factors if s != k], deadline, absorb="nothing") for k in numbers)
-    each = [(rule, _ratio(part, total)) for rule, part in zip(problem.rules, sums, strict=True)]
-    return Probability(_ratio(_log_sum(problem, hard_rules(problem), factors, deadline), total), each)
-
-
 def log_probability(problem: Problem, ids: npt.NDArray[np.integer], time_limit: float | None) -> float:
     """Compute log p(labelling) given that the hard rules hold; -inf if it breaks one, or if none can hold."""
     hard, deadline, row = hard_rules(problem), Deadline.after(time_limit), np.zeros(1, dtype=np.int64)
-    native, left = problem.native(), deadline.left
-    seconds = -1.0 if left is None else min(left, FOREVER)
-    y = np.ascontiguousarray(ids, np.int32)
-    score = float(np.asarray(native.score_paths(hard, [], row, y, seconds, problem.stop))[0])
+    y, seconds = np.ascontiguousarray(ids, np.int32), native_seconds(deadline.left)
+    score = float(np.asarray(problem.native().score_paths(hard, [], row, y, seconds, problem.stop))[0])
     if (failure := _sum_error(score, len(hard))) is not None:
         raise failure
     if score == -math.inf:
@@ -153,7 +128,6 @@ def probabilities(
     hard, labels = hard_rules(problem), problem.labels
     first, end = segments or (np.zeros(0, np.int32), np.zeros(0, np.int32))
     log_p, rounding = np.full(len(first), np.nan), np.zeros(len(first))
-    limit = -1.0 if seconds is None else min(seconds, FOREVER)
     kinds = np.array(labels.kinds, dtype=np.int32)
     flags = np.array(labels.first, dtype=np.uint8), np.array(labels.last, dtype=np.uint8)  # segments begin, end there
     shape = problem.unary.shape
@@ -162,7 +136,7 @@ def probabilities(
         hard,
         [],
         rows,
-        limit,
+        native_seconds(seconds),
         problem.stop,
         marginals=table,
         segments=(ids, first, end, kinds, *flags, log_p, rounding) if len(first) else None,
@@ -182,39 +156,6 @@ def probabilities(
         if chances is not None:
             chances[low:high] = np.nan
     return Probabilities(log_z, chances, np.where(vanishing, 0.0, np.exp(np.minimum(log_p, 0.0))), errors)
-
-
-def segment_probabilities(
-    decoder: Decoder,
-    lattice: Lattice,
-    labels: Sequence[str],
-    segments: Sequence[Segment],
-    given: Mapping[str, Any] | None = None,
-    *,
-    stop: _native.Stop | None = None,
-) -> list[float]:
-    """Compute the probability of segments of a labelling, given that all hard rules of a decoder hold.
-
-    It is the probability of these very labels at these tokens, as one segment: the same tokens labelled ``I-X I-X``
-    instead of ``B-X I-X`` are another segment. Soft rules do not count. Raises as `Decoder.marginals` does.
-
-    >>> import bridle
-    >>> decoder = bridle.Decoder(bridle.Labels(["O", "B-X", "I-X"], "BIO"), ["well formed"])
-    >>> lattice = bridle.Lattice([[0, 1, 0], [0, 0, 1]])
-    >>> segment_probabilities(decoder, lattice, ["B-X", "I-X"], [Segment(0, 2, "X")])  # doctest: +ELLIPSIS
-    [0.498...]
-    """
-    deadline = Deadline.after(decoder.limits.time_limit)
-    first, end = (np.array(ends, dtype=np.int32) for ends in ([s.start for s in segments], [s.end for s in segments]))
-    ids, rows = decoder.labels.ids(labels).astype(np.int32), np.zeros(1, dtype=np.int64)
-    with stopping(stop):
-        problem = Problem.of_one(decoder.compiled, lattice, given)
-        result = probabilities(problem, ids, rows, segments=(first, end), seconds=deadline.left)
-        for error in result.errors.values():
-            raise error
-        if result.log_z[0] == -math.inf:
-            raise infeasible_on(decoder, lattice, given, deadline.left)
-    return [float(p) for p in result.segments]
 
 
 # ---- batches --------------------------------------------------------------------------------------------------------
@@ -275,8 +216,7 @@ def sum_up(
     count, offsets, m = len(lattices), offsets_of(lattices), len(decoder.labels)
     padded = isinstance(lattices, Batch) and lattices.first is not None
     rows = len(lattices.unary) if isinstance(lattices, Batch) else int(offsets[-1])
-    R, limit = len(decoder.rules), decoder.limits.time_limit
-    seconds = -1.0 if limit is None else min(limit, FOREVER)
+    R, seconds = len(decoder.rules), native_seconds(decoder.limits.time_limit)
     log_z, offset, error = np.zeros(count), np.zeros(count), np.zeros(count)
     whole = rows == int(offsets[-1])  # no padding, which would be left as it is
     table = (np.empty if whole else np.zeros)((rows, m), wanted.dtype) if wanted.marginals else None
@@ -363,47 +303,213 @@ def sum_batch(
     return sums, offsets_of(lattices)
 
 
-def marginals_batch(
-    decoder: Decoder,
-    lattices: Lattices,
-    given: Givens,
-    threads: int,
-    soft: SoftSums,
-    stop: _native.Stop | None,
-) -> list[Scores]:
-    """Compute the posteriors of each sequence; NaN where no labelling obeys the rules."""
-    sums, offsets = sum_batch(decoder, lattices, given, threads, soft, stop, blame=True, marginals=True)
-    table = sums.marginals
-    assert table is not None
-    padded = isinstance(lattices, Batch) and lattices.first is not None
-    begin = lattices.first if padded else offsets[:-1]  # type: ignore[union-attr]
-    assert begin is not None
-    out = [table[low : low + n] for low, n in zip(begin.tolist(), np.diff(offsets).tolist(), strict=True)]
-    for b in np.flatnonzero(np.isneginf(sums.log_z)).tolist():
-        out[b][:] = np.nan
-    return out
+# ---- methods of a decoder -------------------------------------------------------------------------------------------
 
 
-def samples(
-    decoder: Decoder,
-    lattices: Lattices,
-    n: int,
-    given: Givens,
-    seed: int,
-    threads: int,
-    soft: SoftSums,
-    stop: _native.Stop | None,
-) -> list[Tokens]:
-    """Draw labellings of each sequence, (n, tokens); none where no labelling obeys the rules."""
-    if not is_integer(n, 1, 2**31 - 1):
-        raise EngineError("`n` must be a positive integer", got=repr(n), wanted="1 or more")
-    if not is_integer(seed, 0, 2**63 - 1):
-        raise bad_option("seed", seed, "a non-negative integer")
-    what = {"samples": int(n), "seed": int(seed)}
-    sums, offsets = sum_batch(decoder, lattices, given, threads, soft, stop, blame=True, **what)
-    assert sums.samples is not None
-    drawn = [sums.samples[:, low:high] for low, high in pairwise(offsets.tolist())]
-    return [ids[:0] if z == -math.inf else ids for ids, z in zip(drawn, sums.log_z.tolist(), strict=True)]
+class Summing:
+    """Sums over all labellings, with p(y) ~ exp(score(y)) under the hard rules.
+
+    ``soft="ignore"`` leaves soft rules out; with ``soft="factor"``, p(y) ~ exp(score(y) - penalty(y)).
+    Sums are exact but for rounding: `LatticeError` is raised where it could change the logarithm of a probability by
+    more than 1e-5, which takes scores beyond about 1e9. `LimitReached` is raised if the time limit was reached,
+    `EngineError` if the product of all automata is too large, and `Infeasible` if no labelling obeys the hard rules;
+    of many sequences for the first of this kind, with ``on_infeasible="raise"``.
+    """
+
+    @property
+    def _decoder(self) -> Decoder:
+        return cast("Decoder", self)
+
+    def marginals(
+        self,
+        lattice: Lattice,
+        given: Mapping[str, Any] | None = None,
+        *,
+        soft: SoftSums = "ignore",
+        stop: _native.Stop | None = None,
+    ) -> Scores:
+        """Compute the probability of each label at each position, given that all hard rules hold.
+
+        Parameters
+        ----------
+        lattice : Lattice
+        given : mapping, optional
+            As in `decode`.
+        soft : {"ignore", "factor"}, default "ignore"
+            What soft rules are: no part of the model, or factors exp(-penalty).
+        stop : Stop, optional
+            As in `decode_batch`.
+
+        Returns
+        -------
+        array of float, shape (n, m)
+        """
+        decoder = self._decoder
+        check_lattice(lattice)
+        sums, _ = sum_batch(decoder, [lattice], None if given is None else [given], 1, soft, stop, marginals=True)
+        assert sums.marginals is not None
+        if sums.log_z[0] == -math.inf:
+            raise infeasible_on(decoder, lattice, given)
+        return sums.marginals
+
+    def probability(
+        self,
+        lattice: Lattice,
+        given: Mapping[str, Any] | None = None,
+        *,
+        soft: SoftSums = "ignore",
+        stop: _native.Stop | None = None,
+    ) -> Probability:
+        """Compute the probability, under the model, that all hard rules hold, and that of each rule alone.
+
+        Parameters
+        ----------
+        lattice, given, soft, stop
+            As in `marginals`.
+
+        Returns
+        -------
+        Probability
+        """
+        deadline = Deadline.after(self._decoder.limits.time_limit)
+        with stopping(stop):
+            problem = Problem.of_one(self._decoder.compiled, lattice, given)
+            factors, numbers = soft_rules(problem, soft), range(len(problem.rules))
+            total = _log_sum(problem, [], factors, deadline, absorb="nothing")
+            if total.log_z == -math.inf:
+                raise infeasible_on(self._decoder, lattice, given, deadline.left)
+            without = ([s for s in factors if s != k] for k in numbers)
+            sums = (_log_sum(problem, [k], others, deadline, absorb="nothing") for k, others in enumerate(without))
+            each = [(rule, _ratio(part, total)) for rule, part in zip(problem.rules, sums, strict=True)]
+            return Probability(_ratio(_log_sum(problem, hard_rules(problem), factors, deadline), total), each)
+
+    def marginals_batch(
+        self,
+        lattices: Lattices,
+        given: Givens = None,
+        threads: int = 0,
+        *,
+        soft: SoftSums = "ignore",
+        stop: _native.Stop | None = None,
+    ) -> list[Scores]:
+        """Compute the marginals of many sequences at once; several share each vector instruction.
+
+        Parameters
+        ----------
+        lattices : Batch or sequence of Lattice
+        given, threads, soft, stop : optional
+            As in `decode_batch` and `marginals`.
+
+        Returns
+        -------
+        list of array of float, shape (n, m)
+            One per sequence; NaN where no labelling obeys the hard rules.
+        """
+        sums, offsets = sum_batch(self._decoder, lattices, given, threads, soft, stop, blame=True, marginals=True)
+        table, first = sums.marginals, lattices.first if isinstance(lattices, Batch) else None
+        assert table is not None
+        begin = offsets[:-1] if first is None else first
+        rows = [table[low : low + n] for low, n in zip(begin.tolist(), np.diff(offsets).tolist(), strict=True)]
+        for b in np.flatnonzero(np.isneginf(sums.log_z)).tolist():
+            rows[b][:] = np.nan
+        return rows
+
+    def log_partition(
+        self,
+        lattices: Lattices,
+        given: Givens = None,
+        threads: int = 0,
+        *,
+        soft: SoftSums = "ignore",
+        stop: _native.Stop | None = None,
+    ) -> Floats:
+        """Compute log Z, the logarithm of the sum of exp(score) over the labellings that obey the hard rules.
+
+        Parameters
+        ----------
+        lattices : Batch or sequence of Lattice
+        given, threads, soft, stop : optional
+            As in `decode_batch` and `marginals`.
+
+        Returns
+        -------
+        array of float, shape (sequences,)
+            -inf where no labelling obeys the hard rules.
+
+        Examples
+        --------
+        >>> import bridle
+        >>> decoder = bridle.Decoder(bridle.Labels(["O", "X"]), ["at most 1 token of X"])
+        >>> decoder.log_partition([bridle.Lattice([[0, 0], [0, 0]])]).round(3)  # log 3
+        array([1.099])
+        """
+        return sum_batch(self._decoder, lattices, given, threads, soft, stop)[0].log_partition
+
+    def entropy(
+        self,
+        lattices: Lattices,
+        given: Givens = None,
+        threads: int = 0,
+        *,
+        soft: SoftSums = "ignore",
+        stop: _native.Stop | None = None,
+    ) -> Floats:
+        """Compute the entropy, in nats, of the labelling of each sequence under the hard rules.
+
+        Parameters
+        ----------
+        lattices : Batch or sequence of Lattice
+        given, threads, soft, stop : optional
+            As in `decode_batch` and `marginals`.
+
+        Returns
+        -------
+        array of float, shape (sequences,)
+            NaN where no labelling obeys the hard rules.
+        """
+        entropy = sum_batch(self._decoder, lattices, given, threads, soft, stop, entropy=True)[0].entropy
+        assert entropy is not None
+        return entropy
+
+    def sample(
+        self,
+        lattices: Lattices,
+        n: int,
+        given: Givens = None,
+        threads: int = 0,
+        *,
+        seed: int = 0,
+        soft: SoftSums = "ignore",
+        stop: _native.Stop | None = None,
+    ) -> list[Tokens]:
+        """Draw labellings of each sequence from the model under the hard rules, exactly.
+
+        Parameters
+        ----------
+        lattices : Batch or sequence of Lattice
+        n : int
+            How many labellings of each.
+        given, threads : optional
+            As in `decode_batch`.
+        seed : int, default 0
+            Seed of the random number generator. The labellings do not depend on `threads`.
+        soft, stop : optional
+            As in `marginals`.
+
+        Returns
+        -------
+        list of array of int, shape (n, tokens)
+            Label ids; shape (0, tokens) where no labelling obeys the hard rules.
+        """
+        if not is_integer(n, 1, 2**31 - 1):
+            raise EngineError("`n` must be a positive integer", got=repr(n), wanted="1 or more")
+        if not is_integer(seed, 0, 2**63 - 1):
+            raise bad_option("seed", seed, "a non-negative integer")
+        wanted = {"samples": int(n), "seed": int(seed)}
+        sums, offsets = sum_batch(self._decoder, lattices, given, threads, soft, stop, blame=True, **wanted)
+        assert sums.samples is not None
+        drawn = [sums.samples[:, low:high] for low, high in pairwise(offsets.tolist())]
+        return [ids[:0] if z == -math.inf else ids for ids, z in zip(drawn, sums.log_z.tolist(), strict=True)]
 
 
 # ---- sums -----------------------------------------------------------------------------------------------------------
@@ -414,13 +520,11 @@ def _log_sum(
     hard: list[int],
     soft: list[int],
     deadline: Deadline,
-    into: Scores | None = None,
     absorb: Absorb = "masks",
 ) -> _Sum:
-    """Sum over all labellings that obey these rules; posteriors are written into `into`."""
-    native, left = problem.native(absorb), deadline.left
-    seconds, row = -1.0 if left is None else min(left, FOREVER), np.zeros(1, dtype=np.int64)
-    log_z, _, error = native.sums(hard, soft, row, seconds, problem.stop, marginals=into)
+    """Sum over all labellings that obey these rules."""
+    row, seconds = np.zeros(1, dtype=np.int64), native_seconds(deadline.left)
+    log_z, _, error = problem.native(absorb).sums(hard, soft, row, seconds, problem.stop)
     if (failure := _sum_error(float(log_z[0]), len(hard) + len(soft))) is not None:
         raise failure
     return _Sum(float(log_z[0]), float(error[0]))
