@@ -21,12 +21,12 @@ from bridle import _native
 from bridle.arrays import is_integer
 from bridle.deadline import Deadline, stopping
 from bridle.decoding.problem import (
+    FOREVER,
     Problem,
     bad_option,
     check_given,
     check_lattice,
     check_lattices,
-    native_seconds,
     offsets_of,
     pieces,
 )
@@ -86,7 +86,7 @@ def soft_rules(problem: Problem, soft: SoftSums = "factor") -> list[int]:
 def log_probability(problem: Problem, ids: npt.NDArray[np.integer], time_limit: float | None) -> float:
     """Compute log p(labelling) given that the hard rules hold; -inf if it breaks one, or if none can hold."""
     hard, deadline, row = hard_rules(problem), Deadline.after(time_limit), np.zeros(1, dtype=np.int64)
-    y, seconds = np.ascontiguousarray(ids, np.int32), native_seconds(deadline.left)
+    y, seconds = np.ascontiguousarray(ids, np.int32), _native_seconds(deadline.left)
     score = float(np.asarray(problem.native().score_paths(hard, [], row, y, seconds, problem.stop))[0])
     if (failure := _sum_error(score, len(hard))) is not None:
         raise failure
@@ -136,7 +136,7 @@ def probabilities(
         hard,
         [],
         rows,
-        native_seconds(seconds),
+        _native_seconds(seconds),
         problem.stop,
         marginals=table,
         segments=(ids, first, end, kinds, *flags, log_p, rounding) if len(first) else None,
@@ -216,7 +216,7 @@ def sum_up(
     count, offsets, m = len(lattices), offsets_of(lattices), len(decoder.labels)
     padded = isinstance(lattices, Batch) and lattices.first is not None
     rows = len(lattices.unary) if isinstance(lattices, Batch) else int(offsets[-1])
-    R, seconds = len(decoder.rules), native_seconds(decoder.limits.time_limit)
+    R, seconds = len(decoder.rules), _native_seconds(decoder.limits.time_limit)
     log_z, offset, error = np.zeros(count), np.zeros(count), np.zeros(count)
     whole = rows == int(offsets[-1])  # no padding, which would be left as it is
     table = (np.empty if whole else np.zeros)((rows, m), wanted.dtype) if wanted.marginals else None
@@ -523,11 +523,16 @@ def _log_sum(
     absorb: Absorb = "masks",
 ) -> _Sum:
     """Sum over all labellings that obey these rules."""
-    row, seconds = np.zeros(1, dtype=np.int64), native_seconds(deadline.left)
+    row, seconds = np.zeros(1, dtype=np.int64), _native_seconds(deadline.left)
     log_z, _, error = problem.native(absorb).sums(hard, soft, row, seconds, problem.stop)
     if (failure := _sum_error(float(log_z[0]), len(hard) + len(soft))) is not None:
         raise failure
     return _Sum(float(log_z[0]), float(error[0]))
+
+
+def _native_seconds(seconds: float | None) -> float:
+    """Return a time limit as the kernels take it; -1: there is none."""
+    return -1.0 if seconds is None else float(min(seconds, FOREVER))
 
 
 def _ratio(part: _Sum, whole: _Sum) -> float:

@@ -48,17 +48,12 @@ class Limits:
     def native(self, engine: object = None, options: Sequence[str] = ()) -> _native.Options:
         """Return the limits for the kernels, with options of an engine that they take, too."""
         native = _native.Options()
-        native.time_limit = native_seconds(self.time_limit)
+        native.time_limit = -1.0 if self.time_limit is None else float(min(self.time_limit, FOREVER))
         native.max_states = -1 if self.max_states is None else min(int(self.max_states), 2**62)
         native.max_memory = int(self.max_memory)
         for name in options:
             setattr(native, name, type(getattr(native, name))(getattr(engine, name)))
         return native
-
-
-def native_seconds(seconds: float | None) -> float:
-    """Return a time limit as the kernels take it; -1: there is none."""
-    return -1.0 if seconds is None else float(min(seconds, FOREVER))
 
 
 def bad_option(name: str, got: object, wanted: str) -> EngineError:
