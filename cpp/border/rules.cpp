@@ -111,7 +111,7 @@ void phrase_places(const Phrases& self, In<int32_t> words, In<int64_t> offsets, 
     const nb::gil_scoped_release release;
     for (size_t b = 0; b + 1 < offsets.size(); ++b) {
         const int64_t at = offsets.data()[b];
-        self.places(words.data() + at, int(offsets.data()[b + 1] - at), out.data() + at);
+        self.places({words.data() + at, size_t(offsets.data()[b + 1] - at)}, out.data() + at);
     }
 }
 

@@ -72,9 +72,7 @@ class Attributed {
         }
         return true;
     }
-    void add_to(const FeatureTagger& tagger, double* row) const {
-        tagger.add(texts_.data(), values_.empty() ? nullptr : values_.data(), texts_.size(), row);
-    }
+    void add_to(const FeatureTagger& tagger, double* row) const { tagger.add(texts_, values_, row); }
 
   private:
     // Without the GIL another thread may change what is read: then a copy is.
@@ -252,11 +250,11 @@ struct PyFeatureTagger {
     void best(const double* unary, std::vector<int32_t>& path) const {
         const auto n = int64_t(path.size());
         if (n * core.labels() * core.labels() > kLong)
-            freely({}, -1, [&](Control& c) { core.best_path(unary, n, path.data(), c); });
+            freely({}, -1, [&](Control& c) { core.best_path(unary, path, c); });
         else {
             const Stop stop;
             Control control(stop, nullptr, -1);
-            core.best_path(unary, n, path.data(), control);
+            core.best_path(unary, path, control);
         }
     }
 };

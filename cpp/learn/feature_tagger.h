@@ -8,6 +8,7 @@
 //   n tokens (t)    m labels (i, then j; y)    a an attribute: a text with a value
 #pragma once
 
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -25,10 +26,10 @@ class FeatureTagger {
 
     int labels() const { return rows_.m; }
     int width() const { return rows_.width; }
-    // row (width) += the weights of attributes, those that are not known left out. values: null: all are 1.
-    void add(const std::string_view* texts, const double* values, size_t count, double* row) const;
+    // row (width) += the weights of attributes, those that are not known left out. values: none: all are 1.
+    void add(std::span<const std::string_view> texts, std::span<const double> values, double* row) const;
     // The best labelling of unary (n, m), into path (n).
-    void best_path(const double* unary, int64_t n, int32_t* path, Control& control) const;
+    void best_path(const double* unary, std::span<int32_t> path, Control& control) const;
 
   private:
     const Rows& rows_;

@@ -39,10 +39,10 @@ constexpr double kNoLabel = -1e30;  // a score whose exp is 0, as in `lift`
 constexpr int kHeld = 256;          // positions whose bigrams are added up in the precision of the pass
 
 // log of the sum of exp(x[0]), ..., exp(x[m - 1])
-inline double log_sum(const double* x, int m) {
-    const double top = *std::max_element(x, x + m);
+inline double log_sum(std::span<const double> x) {
+    const double top = *std::max_element(x.begin(), x.end());
     double sum = 0;
-    for (int k = 0; k < m; ++k) sum += std::exp(x[k] - top);
+    for (const double value : x) sum += std::exp(value - top);
     return top + std::log(sum);
 }
 
@@ -56,15 +56,15 @@ double count_by_logs(const Real* u, const Steps& steps, int n, int m, int w, Rea
         const double* step = t ? steps(t) : nullptr;
         for (int j = 0; j < m; ++j) {
             for (int i = 0; t && i < m; ++i) x[i] = at(a, t - 1)[i] + step[i * m + j];
-            at(a, t)[j] = u[size_t(t) * w + j] + (t ? log_sum(x.data(), m) : 0.0);
+            at(a, t)[j] = u[size_t(t) * w + j] + (t ? log_sum(x) : 0.0);
         }
     }
-    const double log_z = log_sum(at(a, n - 1), m);
+    const double log_z = log_sum({at(a, n - 1), size_t(m)});
     for (int t = n - 1; t >= 0; --t) {
         const double* step = t + 1 < n ? steps(t + 1) : nullptr;
         for (int i = 0; i < m; ++i) {
             for (int j = 0; step && j < m; ++j) x[j] = step[i * m + j] + u[size_t(t + 1) * w + j] + at(b, t + 1)[j];
-            at(b, t)[i] = step ? log_sum(x.data(), m) : 0.0;
+            at(b, t)[i] = step ? log_sum(x) : 0.0;
             p[size_t(t) * w + i] = Real(std::exp(at(a, t)[i] + at(b, t)[i] - log_z));
             for (int j = 0; step && j < m; ++j) both[i * m + j] = std::exp(at(a, t)[i] + x[j] - log_z);
         }
@@ -73,22 +73,24 @@ double count_by_logs(const Real* u, const Steps& steps, int n, int m, int w, Rea
     return log_z;
 }
 
-inline bool all_known(const int32_t* y, int n) {
-    return std::all_of(y, y + n, [](int32_t label) { return label >= 0; });
+inline bool all_known(std::span<const int32_t> y) {
+    return std::ranges::all_of(y, [](int32_t label) { return label >= 0; });
 }
 
-inline bool none_known(const int32_t* y, int n) {
-    return std::all_of(y, y + n, [](int32_t label) { return label < 0; });
+inline bool none_known(std::span<const int32_t> y) {
+    return std::ranges::all_of(y, [](int32_t label) { return label < 0; });
 }
 
 // Scores (n, width) := only of the labellings that agree with the labels that are known.
 template <class Real>
-void hold(const int32_t* y, int n, int m, int width, Real* scores) {
-    for (int t = 0; t < n; ++t, scores += width) {
-        if (y[t] < 0) continue;
-        const Real kept = scores[y[t]];
-        std::fill_n(scores, m, Real(kNoLabel));
-        scores[y[t]] = kept;
+void hold(std::span<const int32_t> known, int m, int width, Real* scores) {
+    for (const int32_t y : known) {
+        if (y >= 0) {
+            const Real kept = scores[y];
+            std::fill_n(scores, m, Real(kNoLabel));
+            scores[y] = kept;
+        }
+        scores += width;
     }
 }
 
@@ -104,9 +106,9 @@ double over_sequences(const Joined& x, const Real* w, const double* cost, int64_
         const int64_t first = x.offsets[b];
         const int n = int(x.offsets[b + 1] - first);
         if (n == 0) continue;
-        const int32_t* y = x.y + first;
-        const bool whole = all_known(y, n);
-        if (!whole && none_known(y, n)) continue;  // every labelling agrees with what is known
+        const std::span<const int32_t> y(x.y + first, size_t(n));
+        const bool whole = all_known(y);
+        if (!whole && none_known(y)) continue;  // every labelling agrees with what is known
         const size_t cells = size_t(n) * x.width;
         if (u.size() < cells) u.resize(cells);
         x.score(first, n, w, u.data());
@@ -118,7 +120,7 @@ double over_sequences(const Joined& x, const Real* w, const double* cost, int64_
             }
         log_z += add(first, n, u.data(), 1.0);
         if (whole) continue;  // the counts of gold labels are the rest
-        hold(y, n, x.m, x.width, scores.data());
+        hold(y, x.m, x.width, scores.data());
         log_z += add(first, n, scores.data(), -1.0);
     }
     return log_z;
@@ -196,7 +198,7 @@ template double expected_counts(const Joined&, const float*, const double*, cons
 void gold_counts(const Joined& x, double* state, double* pair) {
     for (int64_t b = 0; b < x.B; ++b) {
         const int64_t first = x.offsets[b];
-        if (!all_known(x.y + first, int(x.offsets[b + 1] - first))) continue;
+        if (!all_known({x.y + first, x.y + x.offsets[b + 1]})) continue;
         for (int64_t t = first; t < x.offsets[b + 1]; ++t) {
             x.of_label(t, x.y[t], [&](int64_t slot, double value) { state[slot] += value; });
             if (pair && t > first) pair[x.y[t - 1] * x.m + x.y[t]] += 1;
@@ -272,7 +274,7 @@ void Edges::prepare(const double* w, int64_t low, int64_t high, double* factor, 
 void Edges::gold(double* counts) const {
     for (int64_t b = 0; b < x_.B; ++b) {
         const int64_t first = x_.offsets[b], last = x_.offsets[b + 1];
-        if (!all_known(x_.y + first, int(last - first))) continue;
+        if (!all_known({x_.y + first, x_.y + last})) continue;
         for (int64_t t = first + 1; t < last; ++t) of_pair(t, x_.y[t - 1], x_.y[t], [&](int64_t s) { counts[s] += 1; });
     }
 }

@@ -82,10 +82,9 @@ void add(const AveragedWeights& v, int64_t slot, double change, int64_t step) {
     v.sum[slot] += double(step) * change;
 }
 
-bool agree(const int32_t* guess, const int32_t* known, int n) {
-    for (int t = 0; t < n; ++t)
-        if (known[t] >= 0 && guess[t] != known[t]) return false;
-    return true;
+bool agree(const int32_t* guess, std::span<const int32_t> known) {
+    return std::equal(known.begin(), known.end(), guess,
+                      [](int32_t y, int32_t guessed) { return y < 0 || guessed == y; });
 }
 
 // target (n): the gold labels, or where they are not known, others.
@@ -140,7 +139,7 @@ int64_t perceptron_pass(const Joined& x, const AveragedWeights& v, std::span<con
         const int n = int(x.offsets[order[k] + 1] - first);
         const int32_t* known = x.y + first;
         const int32_t* path = best.path(x, first, n).data();
-        if (agree(path, known, n)) continue;
+        if (agree(path, {known, size_t(n)})) continue;
         guess.assign(path, path + n);
         const bool whole = std::all_of(known, known + n, [](int32_t y) { return y >= 0; });
         const int32_t* target = whole ? known : best.path(x, first, n, known).data();
@@ -378,9 +377,9 @@ namespace {
 
 constexpr double kLargestScore = 1e290;  // as in arrays.py
 
-bool all_scores(const double* scores, size_t count) {
+bool all_scores(std::span<const double> values) {
     bool fine = true;
-    for (size_t c = 0; c < count; ++c) fine &= std::abs(scores[c]) <= kLargestScore;
+    for (const double value : values) fine &= std::abs(value) <= kLargestScore;
     return fine;
 }
 
@@ -442,7 +441,7 @@ bool TrainingRules::score(const Joined& x, const double* w, int64_t b) {
     x.score(first, n, w, scores_.data());
     for (int64_t t = 1; t < n && m < width; ++t)  // rows are padded; decoding wants them side by side
         std::copy_n(scores_.begin() + t * width, m, scores_.begin() + t * m);
-    return all_scores(scores_.data(), cells);
+    return all_scores({scores_.data(), cells});
 }
 
 Answer TrainingRules::guess(int64_t b, const double* pair, Control& control) {
@@ -462,7 +461,7 @@ Passed TrainingRules::pass(const Joined& x, const AveragedWeights& v, std::span<
     const auto moved = [&] {
         for (Guesser* guesser : both)
             if (guesser) guesser->moved();
-        fine = !v.pair || all_scores(v.pair, size_t(x.m) * x.m);
+        fine = !v.pair || all_scores({v.pair, size_t(x.m) * x.m});
     };
     for (moved(); passed.done < int64_t(order.size()); ++passed.done) {
         if (passed.done % 16 == 0) control.check();

@@ -134,6 +134,7 @@ Joined::Joined(const Rows& rows, const Examples& x)
 namespace {
 
 using Bits = uint64_t;  // places in the list of attributes of a token
+// What bundles do shows in `benchmarks/train.py`.
 constexpr int64_t kMost = 64;
 constexpr int kTogether = 2;  // attributes that are worth looking at
 

@@ -211,7 +211,7 @@ void Binder::read_column(size_t column, int64_t b) {
     for (size_t l = 0; l < lists.size(); ++l) {
         const ListUse& list = lists[l];
         int covered = 0;  // tokens before this one are known to be in a phrase, or not to be
-        list.phrases->match(words_.data() + l * n, n, [&](int first, int last) {
+        list.phrases->match({words_.data() + l * n, size_t(n)}, [&](int first, int last) {
             for (covered = std::max(covered, first); covered <= last; ++covered) hold(list.inside, b, begin + covered);
             hold(list.first, b, begin + first);
             hold(list.last, b, begin + last);

@@ -190,6 +190,7 @@ class LayeredSearch {
     std::vector<uint16_t> to_;        // (G)
 };
 
+// What these do shows in `benchmarks/run.py --only many`.
 constexpr int kPasses = 10;
 constexpr int kLongest = 16;  // segment that is changed
 

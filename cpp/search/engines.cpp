@@ -59,7 +59,10 @@ Answer run_beam(const Sequence& s, const Options& options, Control& control, Sea
 
 constexpr int64_t kBoundCells = 1 << 24;  // tokens x labels that are soon looked at
 
-double largest(const double* scores, int64_t count) { return *std::max_element(scores, scores + count); }
+template <class Real>
+double largest(std::span<const Real> scores) {
+    return *std::max_element(scores.begin(), scores.end());
+}
 
 }  // namespace
 
@@ -70,12 +73,12 @@ double bound_by_scores(const Sequence& s) {
     const Problem& p = *s.problem;
     double sum = 0;
     for (int64_t t = s.first; t < s.first + s.n; ++t)
-        sum +=
-            p.unary32 ? *std::max_element(p.unary32 + t * m, p.unary32 + (t + 1) * m) : largest(p.unary64 + t * m, m);
-    if (s.n > 0 && !s.head->start.empty()) sum += largest(s.head->start.data(), m);
-    if (s.n > 0 && !s.head->end.empty()) sum += largest(s.head->end.data(), m);
+        sum += p.unary32 ? largest(std::span(p.unary32 + t * m, size_t(m)))
+                         : largest(std::span(p.unary64 + t * m, size_t(m)));
+    for (const auto* ends : {&s.head->start, &s.head->end})
+        if (s.n > 0 && !ends->empty()) sum += largest(std::span<const double>(*ends));
     for (int64_t t = 0; pairwise && t < tables; ++t)
-        sum += largest(pairwise + t * square, square) * double(steps) / double(tables);
+        sum += largest(std::span(pairwise + t * square, size_t(square))) * double(steps) / double(tables);
     return sum + 1e-9 * std::abs(sum);  // sums in another order round otherwise
 }
 
@@ -364,6 +367,7 @@ Answer run_two_stage(const Sequence& s, const Options& options, Control& control
 // violations, whatever it is: it begins low, where bounds are good, and rises until they are reached. How few there must be is
 // known (one, since no labelling obeys), or found by counting violations alone.
 
+// What this does shows in the clashing sets of `benchmarks/run.py --only many`.
 constexpr double kRaise = 8.0;  // how a price rises
 constexpr double kHighestPrice = 1e300;
 constexpr double kApart = 1 - 1e-6;  // numbers of violations that differ are further apart

@@ -9,6 +9,7 @@
 namespace bridle {
 namespace {
 
+// What these do shows in `benchmarks/run.py --only many`.
 constexpr int kMostStatesAlone = 4096;  // of a rule
 constexpr double kHardWeight = 20.0;    // what a hard rule is worth beside penalties
 constexpr size_t kMostEntries = 32;

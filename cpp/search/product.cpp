@@ -85,10 +85,10 @@ Answer too_large(double bound = kInf) { return {.status = Status::too_large, .bo
 struct Constraint {
     std::vector<BoundAutomaton> automata;
     double weight;  // <= 0, -inf: hard
-    bool violated(const int32_t* path, int n) const {
+    bool violated(std::span<const int32_t> path) const {
         for (const BoundAutomaton& p : automata) {
             int s = 0;
-            for (int t = 0; t < n; ++t) {
+            for (int t = 0; t < int(path.size()); ++t) {
                 const Move& move = p.read(t, s, path[t]);
                 if (move.violations) return true;
                 s = move.to;
@@ -120,10 +120,10 @@ struct Trace {
     int64_t* counters;
     bool wanted;
     void intersected() { ++counters[0]; }
-    void first_path(const std::vector<Constraint>& all, const int32_t* path, int n) {
+    void first_path(const std::vector<Constraint>& all, std::span<const int32_t> path) {
         std::vector<int> broken;
         for (const Constraint& c : all)
-            if (c.violated(path, n)) broken.push_back(c.automata[0].rule);
+            if (c.violated(path)) broken.push_back(c.automata[0].rule);
         std::sort(broken.begin(), broken.end());
         broken.erase(std::unique(broken.begin(), broken.end()), broken.end());
         const size_t room = kCounters - kBroken - 1;
@@ -168,14 +168,14 @@ Answer constrain(const Sequence& s, const std::vector<Constraint>& all, const Op
         lattice.fold.clear();
         if (!inside.empty() && !lattice.intersect(held(inside), options, control)) return false;
         const double best = lattice.best(control);
-        if (best > -kInf && trace.counters[1] == 1) trace.first_path(all, lattice.path.data(), s.n);
+        if (best > -kInf && trace.counters[1] == 1) trace.first_path(all, lattice.path);
         trace.arcs(lattice, control);
         if (!(best > -kInf) || best + branch.penalty <= out.score) return true;  // PRUNE
         std::vector<int> left = branch.left;
         double penalty = branch.penalty;
         for (int c : branch.left) {
             control.check();
-            if (!all[c].violated(lattice.path.data(), s.n)) continue;
+            if (!all[c].violated(lattice.path)) continue;
             left.erase(std::find(left.begin(), left.end(), c));
             std::vector<int> within = branch.inside;
             within.push_back(c);

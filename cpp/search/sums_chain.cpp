@@ -13,6 +13,7 @@ namespace {
 
 constexpr double kUlps = 8 * std::numeric_limits<double>::epsilon();  // of rounding for each term of a sum
 constexpr double kNegligible = 64;  // a term that is so much smaller than the largest adds nothing: exp(-64) < 1e-27
+// What these do shows in `benchmarks/torch_layer.py`.
 constexpr size_t kChunkBytes = size_t{1} << 16;  // of positions whose bigrams are added up together
 constexpr int kChunk = 16;                       // positions, at most
 constexpr size_t kBreath = size_t{1} << 14;      // steps of a lane between two looks at the clock

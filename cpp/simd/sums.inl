@@ -3,6 +3,7 @@
 
 namespace {
 
+// What this does shows in `benchmarks/train.py`.
 constexpr int64_t kAhead = 24;  // entries whose weights are fetched beforehand
 
 template <class Real>
@@ -113,6 +114,7 @@ BRIDLE_INLINE void add_float_rows(const uint32_t* full, const float* value, int 
 template <bool kValues>
 BRIDLE_INLINE void score_tokens_of(const TokenRows& x, int64_t first, int64_t count, const float* w, float* out,
                                    const TokenRoom& room) {
+    // What these do shows in `benchmarks/tag.py`.
     constexpr int64_t kNear = 12, kFar = 24;  // attributes whose weights, and whose rows, are fetched beforehand
     constexpr int kBlock = 8 / F::lanes > 1 ? 8 / F::lanes : 1;
     const int width = x.width;

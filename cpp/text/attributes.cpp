@@ -9,6 +9,7 @@
 namespace bridle {
 namespace {
 
+// What these do shows in `benchmarks/tag.py`.
 constexpr uint64_t kSparse = 16;  // a column with fewer attributes than one in so many ids is not worth an array
 constexpr int kBlock = 128;       // tokens looked at together, so that their look-ups overlap
 

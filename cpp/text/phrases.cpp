@@ -55,8 +55,8 @@ Phrases::Phrases(std::string_view lines) {
     for (int32_t word = 0; word < words_.size(); ++word) starts_[word] = uint32_t(slot_of(0, word));
 }
 
-void Phrases::places(const int32_t* words, int n, int32_t* out) const {
-    std::fill(out, out + n, 0);
+void Phrases::places(std::span<const int32_t> words, int32_t* out) const {
+    std::fill_n(out, words.size(), 0);
     int free = 0;  // the first token that is in no phrase yet
     const auto put = [&](int first, int last) {
         for (int t = first; t <= last; ++t) out[t] = t == first ? 1 : t == last ? 3 : 2;
@@ -64,7 +64,7 @@ void Phrases::places(const int32_t* words, int n, int32_t* out) const {
         free = last + 1;
     };
     int begin = -1, end = -1;  // the phrase at hand
-    match(words, n, [&](int first, int last) {
+    match(words, [&](int first, int last) {
         if (first != begin && begin >= free) put(begin, end);
         if (first >= free) begin = first, end = last;
     });

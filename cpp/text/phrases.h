@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -23,9 +24,10 @@ class Phrases {
         return int64_t(words_.bytes().size() + words_.ends().size() * 20 + edges_.size() * sizeof(Edge));
     }
 
-    // Calls found(first, last) for each run of tokens that is a phrase; of those with the same first, shorter ones first.
+    // Calls report(first, last) for each run of tokens that is a phrase; of those with the same first, shorter ones first.
     template <class Report>
-    void match(const int32_t* words, int n, const Report& report) const {
+    void match(std::span<const int32_t> words, const Report& report) const {
+        const int n = int(words.size());
         for (int t = 0; t < n; ++t) {
             const Edge* edge = words[t] >= 0 ? &edges_[starts_[words[t]]] : nullptr;
             for (int u = t; edge && edge->child != 0; ++u) {
@@ -38,7 +40,7 @@ class Phrases {
 
     // Where in a phrase each token is: 1 at its beginning, 2 inside, 3 at its end, 4 if it is a phrase of its own, 0 in none.
     // Of phrases that overlap, the one that begins first counts, and of those that begin together the longest.
-    void places(const int32_t* words, int n, int32_t* out) const;
+    void places(std::span<const int32_t> words, int32_t* out) const;
 
   private:
     struct Edge {
