@@ -7,23 +7,27 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, ClassVar
 
+from bridle import Segmenter
 from bridle.features import Templates
 from bridle.learn import DeterministicRules
+from bridle.learn.word_scores import Floats, Spans, labels_of, spans_of, word_scores
 from bridle.models import CRF
-from bridle.report import score
-from bridle.rules import well_formed
 from bridle.spans import SpanDecoder, SpanLattice
 from experiments.base import Recipe, Run
-from experiments.segmentation_data import Corpus, Sentence, characters, hkcancor, labels_of, pku
+from experiments.segmentation_data import Corpus, Sentence, characters, hkcancor, pku
 from experiments.segmentation_speed import table_11
-from experiments.segmentation_words import Floats, Spans, WordCounts, spans_of, word_scores
 from experiments.tables import Cell, Chart, Report, Row, Table
 
 PAPER_8 = {"BMES": (0.989, 0.566, 0.720), "IB": (0.996, 0.686, 0.812)}
 VITERBI, ILP, COUNTS = (0.971, 0.966, 0.968), (0.970, 0.977, 0.974), (None, None, 0.975)
 ALONE = "Viterbi, characters only"
 SUMMED, OWN = "word lattice, the same weights", "word lattice, weights trained with it"
-ROUNDS = 5  # of training with the lattice, and of the weights of word counts
+JOINT, COUNTED = "word lattice with word counts, learned together", "word lattice with word counts, stacked"
+SETTINGS = {  # of the class, by row
+    OWN: {"counts": "none", "training": "joint"},
+    JOINT: {"training": "joint"},
+    COUNTED: {"training": "stacked"},
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,9 +90,8 @@ class Segmentation(Recipe):
         report.settings = {
             "width": "all ASCII folded to full width, in training and in testing",
             "sentences": "paragraphs are cut after 。！？； and what closes a quotation after it",
-            "perceptrons": f"{_iterations(run)} iterations; {ROUNDS} with the lattice in training and for word counts",
-            "word counts": "weighed by an averaged perceptron on dev, from which no other row learns, scores of "
-            "characters standing still; no word longer than the longest of training",
+            "perceptrons": f"{_iterations(run)} iterations; with the lattice in training, the best of them on dev",
+            "word counts": "learned on the training data, where the words of a sentence do not count themselves",
             "words": "the raw ILP has all n(n+1)/2 of them, as in the paper",
         }
         for corpus in [make(run) for make in (pku, hkcancor)]:  # all files are asked for before the work begins
@@ -106,11 +109,7 @@ def _corpus(run: Run, corpus: Corpus, report: Report) -> None:
     rules, table_8 = _rules(run, corpus)
     report.tables.append(table_8)
     judge = Judge.of(corpus.test, corpus.train)
-    result, model = _characters(run, corpus, judge)
-    names = list(model.labels_.names)
-    tables = _tables(model, corpus.test, names)
-    run.say(f"{corpus.name}: word counts")
-    result["word lattice with word counts"] = judge(_with_counts(run, corpus, model, tables))
+    result, tables = _characters(run, corpus, judge)
     report.tables.append(_table_10(corpus, result))
     report.charts.append(
         Chart(f"F of words, {corpus.name}, test", list(result), {"F": [f.f1 for f in result.values()]})
@@ -150,40 +149,37 @@ def _rules(run: Run, corpus: Corpus) -> tuple[DeterministicRules, Table]:
 # ---- Table 10 -------------------------------------------------------------------------------------------------------
 
 
-def _characters(run: Run, corpus: Corpus, judge: Judge) -> tuple[dict[str, Found], CRF]:
-    """Character models on the test set, and the one whose word lattices do best on dev."""
+def _characters(run: Run, corpus: Corpus, judge: Judge) -> tuple[dict[str, Found], list[Floats]]:
+    """Models on the test set, and the scores of all words there by characters alone."""
     alone = [line for line in str(Templates.parse("characters")).splitlines() if line != "label[-1]"]
     X, y = characters(corpus.train), [labels_of(s, "BMES") for s in corpus.train]
-    dev, test = characters(corpus.dev), characters(corpus.test)
+    test = characters(corpus.test)
     shared: dict[str, Any] = {"scheme": "BMES", "seed": run.seed, "threads": run.threads}
     run.say(f"{corpus.name}: characters by themselves")
     plain = CRF("perceptron", features=alone, iterations=_iterations(run), **shared).fit(X, y)
     run.say(f"{corpus.name}: characters with label pairs")
     pairs = CRF("perceptron", features="characters", iterations=_iterations(run), **shared).fit(X, y)
-    run.say(f"{corpus.name}: characters, training with the lattice")
-    own = CRF("ibt", features=alone, rules=[well_formed()], iterations=ROUNDS, **shared).fit(X, y)
+    tables = _tables(plain, corpus.test)
     result = {
         ALONE: judge.labels(plain.predict(test)),
         "Viterbi, with label pairs": judge.labels(pairs.predict(test)),
+        SUMMED: judge(_decoded(tables, run.threads)),
     }
-    on_dev, of_dev = {}, [labels_of(s, "BMES") for s in corpus.dev]
-    for name, model in ((SUMMED, plain), (OWN, own)):
-        result[name] = judge(_decoded(_tables(model, corpus.test, list(model.labels_.names)), run.threads))
-        on_dev[name] = score(of_dev, model.predict(dev, [well_formed()]), "BMES").segments.f1
-    return result, plain if on_dev[SUMMED] >= on_dev[OWN] else own
+    for name, counts in ((OWN, "none"), (COUNTED, "words")):
+        run.say(f"{corpus.name}: {name}")
+        segmenter = Segmenter(counts=counts, iterations=_iterations(run), seed=run.seed)  # type: ignore[arg-type]
+        decodings = segmenter.fit(corpus.train, dev=corpus.dev).decode(
+            ["".join(s) for s in corpus.test], threads=run.threads
+        )
+        result[name] = judge([d.words for d in decodings])
+    return result, tables
 
 
-def _longest(corpus: Corpus) -> int:
-    """The longest word of training; longer ones are not proposed."""
-    return max((len(word) for words in corpus.train for word in words), default=1)
-
-
-def _tables(model: CRF, part: list[Sentence], names: list[str], longest: int | None = None) -> list[Floats]:
+def _tables(model: CRF, part: list[Sentence]) -> list[Floats]:
     """The scores of all possible words of sentences."""
-    batch = model.lattices(characters(part))
-    cuts = batch.offsets.tolist()
-    rows = (batch.unary[a:b] for a, b in pairwise(cuts))
-    return [word_scores(unary, names, longest or len(unary)) for unary in rows]
+    batch, names = model.lattices(characters(part)), list(model.labels_.names)
+    rows = (batch.unary[a:b] for a, b in pairwise(batch.offsets.tolist()))
+    return [word_scores(unary, names, len(unary)) for unary in rows]
 
 
 def _decoded(tables: Sequence[Floats], threads: int) -> list[Spans]:
@@ -191,19 +187,8 @@ def _decoded(tables: Sequence[Floats], threads: int) -> list[Spans]:
     return [d.words for d in SpanDecoder().decode_batch(lattices, threads=threads)]
 
 
-def _with_counts(run: Run, corpus: Corpus, model: CRF, tables: Sequence[Floats]) -> list[Spans]:
-    longest = _longest(corpus)
-    counts = WordCounts(corpus.train, longest)
-    dev = _tables(model, corpus.dev, list(model.labels_.names), longest)
-    asked = [counts.ask("".join(words)) for words in corpus.dev]
-    counts.fit(dev, asked, [spans_of(words) for words in corpus.dev], rounds=ROUNDS, seed=run.seed)
-    short = [table[:, :longest] for table in tables]
-    added = [counts.added(table, counts.ask("".join(words))) for table, words in zip(short, corpus.test, strict=True)]
-    return _decoded(added, run.threads)
-
-
 def _table_10(corpus: Corpus, result: dict[str, Found]) -> Table:
-    paper = {ALONE: VITERBI, SUMMED: ILP, OWN: ILP, "word lattice with word counts": COUNTS}
+    paper = {ALONE: VITERBI, SUMMED: ILP, OWN: ILP, JOINT: COUNTS, COUNTED: COUNTS}
     base, words = result[ALONE].f1, max(result[SUMMED].f1, result[OWN].f1)
     rows = []
     for name, f in result.items():

@@ -57,13 +57,6 @@ def sentences(words: Iterable[str]) -> Iterator[Sentence]:
         yield now
 
 
-def labels_of(words: Sentence, scheme: Literal["BMES", "IB"]) -> list[str]:
-    """One label per character."""
-    if scheme == "IB":
-        return [tag for word in words for tag in "B" + "I" * (len(word) - 1)]
-    return [tag for word in words for tag in ("S" if len(word) == 1 else "B" + "M" * (len(word) - 2) + "E")]
-
-
 def characters(part: Iterable[Sentence]) -> list[dict[str, list[str]]]:
     """Sentences as models take them."""
     return [{"char": list("".join(words))} for words in part]

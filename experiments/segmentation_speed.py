@@ -11,9 +11,9 @@ from typing import Any, TypeVar
 import numpy as np
 
 from bridle.learn import Decided
+from bridle.learn.word_scores import Floats, Spans
 from bridle.spans import SpanDecoder, SpanLattice, ilp
 from experiments.base import Run
-from experiments.segmentation_words import Floats, Spans
 from experiments.tables import Cell, Row, Table
 
 T = TypeVar("T")

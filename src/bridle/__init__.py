@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from bridle.explain import Explanation
     from bridle.labels import Labels, Segment
     from bridle.lattice import Batch, Lattice
+    from bridle.learn.segmenter import Segmenter
     from bridle.models import CRF, LocalTagger, load
     from bridle.processor import Simd, simd
     from bridle.spans import (
@@ -86,6 +87,7 @@ __all__ = [  # noqa: RUF022  (plainly sorted)
     "RuleError",
     "RuleSyntaxError",
     "Segment",
+    "Segmenter",
     "Selection",
     "Simd",
     "Span",
@@ -124,6 +126,7 @@ _HOMES = {  # where each name is written
     "bridle.explain": "Explanation",
     "bridle.labels": "Labels Segment",
     "bridle.lattice": "Batch Lattice",
+    "bridle.learn.segmenter": "Segmenter",
     "bridle.models": "CRF LocalTagger load",
     "bridle.processor": "Simd simd",
     "bridle.spans": """

@@ -10,16 +10,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import bridle
 from bridle.errors import FileError
 from bridle.spans import ilp
 from experiments import Run, recipe_named, segmentation_speed
 from experiments import segmentation as recipe
-from experiments.segmentation_data import full_width, labels_of, sentences
-from experiments.segmentation_words import WordCounts, spans_of, word_scores
+from experiments.segmentation_data import full_width, sentences
 from experiments.tables import Report
 
 LINES = [
@@ -132,45 +129,3 @@ def test_sentences_end_after_what_closes_them() -> None:
         ["他", "走", "！"],
     ]
     assert full_width("1998年A") == "１９９８年Ａ"
-
-
-def test_a_label_that_training_does_not_have() -> None:
-    table = word_scores(np.array([[1.0, 2.0, 4.0]] * 3), ["B", "E", "S"], 3)
-    assert table.tolist() == [[4.0, 3.0], [4.0, 3.0], [4.0, -np.inf]]
-
-
-WORDS = st.lists(st.text("甲乙丙", min_size=1, max_size=4), min_size=1, max_size=5)
-
-
-@given(WORDS, st.integers(0, 2**32 - 1))
-def test_the_score_of_words_is_that_of_their_labels(words: list[str], seed: int) -> None:
-    names = ["B", "E", "M", "S"]
-    n = sum(map(len, words))
-    unary = np.random.default_rng(seed).normal(size=(n, 4))
-    table = word_scores(unary, names, n)
-    by_words = sum(table[s, e - s - 1] for s, e in spans_of(words))
-    by_labels = sum(unary[t, names.index(y)] for t, y in enumerate(labels_of(words, "BMES")))
-    assert by_words == pytest.approx(by_labels)
-
-
-@given(WORDS, st.integers(0, 2**32 - 1))
-def test_the_best_words_are_the_best_well_formed_labels(words: list[str], seed: int) -> None:
-    labels = bridle.Labels(["B", "E", "M", "S"], scheme="BMES")
-    unary = np.random.default_rng(seed).normal(size=(sum(map(len, words)), 4))
-    table = word_scores(unary, list(labels.names), len(unary))
-    best = bridle.SpanDecoder().decode(bridle.SpanLattice.all_words(len(unary), table))
-    tags = bridle.Decoder(labels, [bridle.rules.well_formed()]).decode(bridle.Lattice(unary))
-    assert best.score == pytest.approx(tags.score)
-
-
-def test_word_counts_teach_a_word() -> None:
-    train = [["甲乙", "丙"]] * 9 + [["丁"]]
-    counts = WordCounts(train, longest=3)
-    assert counts.value == {"甲乙": 11, "丙": 11, "丁": 1}  # floor(5 log 9) + 1
-    text, gold = "丁甲乙", [(0, 1), (1, 3)]
-    flat = np.where(np.add.outer(np.arange(3), np.arange(3)) < 3, 0.0, -np.inf)
-    asked = counts.ask(text)
-    assert asked.own[1, 1] == 11 and asked.between.tolist() == [-1, 0, 11, -1]
-    counts.fit([flat], [asked], [gold], rounds=5, seed=0)
-    lattice = bridle.SpanLattice.all_words(3, counts.added(flat, asked))
-    assert bridle.SpanDecoder().decode(lattice).words == gold

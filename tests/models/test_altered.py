@@ -13,6 +13,7 @@ from bridle import CRF, LocalTagger
 from bridle import rules as r
 from bridle.errors import ModelFileError
 from bridle.learn import ConstrainedTagger, DeterministicRules
+from bridle.learn.segmenter import Segmenter
 from bridle.models import files
 from bridle.models.files import Stored
 from bridle.models.training import Progress
@@ -76,6 +77,13 @@ def test_altered_constrained_taggers(tmp_path: Path) -> None:
     path = tmp_path / "d"
     ConstrainedTagger(iterations=2).fit(X, Y).save(path)
     assert complaints(files.open_file(path), path, lambda p: bridle.load(p).predict(X), range(60)) == []
+
+
+def test_altered_segmenters(tmp_path: Path) -> None:
+    path = tmp_path / "s"
+    sentences = [["ab", "c", "d"], ["c", "ab"], ["d", "abc"]] * 4
+    Segmenter(iterations=2, prune=DeterministicRules("characters", cutoff=1)).fit(sentences).save(path)
+    assert complaints(files.open_file(path), path, lambda p: Segmenter.load(p).segment("abcd"), range(60)) == []
 
 
 # ---- one by one -----------------------------------------------------------------------------------------------------

@@ -57,7 +57,7 @@ from bridle.data.reader import Reader
 from bridle.data.standoff import Standoff
 from bridle.decoding.decoder import Decoder
 from bridle.decoding.problem import MOST_MEMORY
-from bridle.errors import FileError, ModelError
+from bridle.errors import Argument, FileError, ModelError, ModelFileError
 from bridle.models import load
 from bridle.runs.counts import RunResult
 from bridle.runs.files import Shards, ShardSize, is_folder, shard_format, write_one, write_shards
@@ -228,6 +228,8 @@ def tag(
     command is stopped or killed, the same command with --resume continues after the last finished shard. In shards,
     each row has its status and, if it failed, an error.
 
+    A segmenter (bridle train --task segmentation) cuts each line into words, separated by blanks.
+
     With --on, a cluster tags Parquet files or JSON lines (files, folders, globs) into a folder of Parquet files. If it
     is stopped or killed, the same command goes on; at the end it compares the rows with those of the input.
 
@@ -265,7 +267,15 @@ def tag(
     # shards have no row twice; otherwise, a file that is named twice is read twice
     paths = files(named) if shards else [path for name in named for path in files([name])]
     refuse_overwrite(out, model, *(rules or ()), *paths)
-    tagger = load(model)
+    try:
+        tagger = load(model)
+    except ModelFileError as error:
+        if error.argument != Argument("kind", "segmenter"):
+            raise
+        from bridle.cli.segmenting import tag_segmenter  # importing it takes long
+
+        tag_segmenter(context)
+        return
     option = with_map(option, map_labels) if map_labels else option
     if groups is not None:
         option = [*(option or ()), f"groups={groups}"]

@@ -8,7 +8,7 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from difflib import get_close_matches
-from enum import Enum
+from enum import Enum, StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -133,6 +133,12 @@ def _write_settings(path: Path, settings: Mapping[str, Any]) -> None:
     write_text(path, "\n".join([f"# Settings of bridle train {bridle.__version__}", *lines]) + "\n")
 
 
+class Task(StrEnum):
+    """Values of --task."""
+
+    LABELS, SEGMENTATION = "labels", "segmentation"
+
+
 # ---- the command ----------------------------------------------------------------------------------------------------
 
 _CHOOSING, _DATA, _TRAINING, _OUTPUT = "Choosing settings", "Data", "Training", "Output"
@@ -165,6 +171,9 @@ def train(
             "Training algorithm; ibt: a perceptron under --rules; constrained: contexts decide first.",
         ),
     ] = Learner.CRF,
+    task: Annotated[
+        Task, opt.option("--task", "What to learn: labels of tokens, or how to cut text into words.")
+    ] = Task.LABELS,
     settings: Annotated[
         Path | None,
         opt.option(
@@ -268,6 +277,7 @@ def train(
       bridle train train.txt -o chunks.bridle --columns word,pos,chunk --dev dev.txt
       bridle train refs.tagged -o refs.bridle --features fields --option tokens=punctuation
       bridle train corpus.txt -o words.bridle --format segmented --learner perceptron
+      bridle train corpus.txt -o words.seg --task segmentation
       bridle train --settings chunks.toml -o again.bridle --c1 0 --c2 0.5
       bridle train train.txt -o names.bridle --class-weight MISC=3
       bridle train acm.txt ieee.txt -o refs.bridle --hold-out files --cross-fit refs.scores
@@ -282,6 +292,7 @@ def train(
     replaces the ?, and missing=none makes ? a label like the others.
     Templates are lines such as  word[-1] word[0]  or  suffix2[0];  label[-1] adds label bigrams.
     A list has one phrase per line; with --list cities=cities.txt, in:cities[0] is the position of a token in a phrase.
+    With --task segmentation, lines of words teach a segmenter: bridle tag then cuts lines of text into words.
     With --learner constrained, contexts that nearly always have one label decide tokens; a perceptron labels the
     others.
     By default, c1 and c2 are chosen on held-out halves of DATA. --search compares more values, or cutoffs and feature
@@ -298,6 +309,11 @@ def train(
       2    bad input, bad usage, or the model cannot be written
       130  stopped by Ctrl-C; the best model so far is saved, unless settings were still being compared
     """
+    if task is Task.SEGMENTATION:
+        from bridle.cli.segmenting import train_segmenter  # importing it takes long
+
+        train_segmenter(context)
+        return
     rare: RareSettings = context.obj or RareSettings()
     data = data or (context.default_map or {}).get("data")
     if not data or (out is None and cv is None and not search):

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from bridle.errors import ModelFileError
+from bridle.errors import Argument, ModelFileError
 from bridle.features import FEATURES
 from bridle.labels import MOST_SQUARE, Labels
 from bridle.models import files
@@ -84,8 +84,10 @@ def _loaded(stored: files.Stored, path: str, kind: type[Tagger] | None = None) -
         cause = None
         if stored.kind == "deterministic":
             cause = "Deterministic rules are for a model: bridle tag MODEL --rules FILE, or decide_with in Python."
-        got = f"a file of the kind {stored.kind!r}"
-        raise ModelFileError("this is not a model", got=got, wanted="a model", where=path, cause=cause)
+        elif stored.kind == "segmenter":
+            cause = "For a segmenter, use bridle.Segmenter.load, or bridle tag."
+        got, about = f"a file of the kind {stored.kind!r}", Argument("kind", stored.kind)
+        raise ModelFileError("this is not a model", got=got, wanted="a model", where=path, cause=cause, argument=about)
     try:
         if head["model"] == "ConstrainedTagger":
             from bridle.models import constrained  # noqa: F401  (it makes itself known; importing it takes long)
