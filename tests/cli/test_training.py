@@ -357,7 +357,7 @@ def test_unlabelled_text_and_rules(run: Cli, tmp_path: Path) -> None:
     columns = ("--columns", "word,label", "--features", "word[0]\nword[-1]\nword[1]\nlabel[-1]")
     text = ("--unlabelled", heap, "--rules", rules)
     said = run.ok("train", few, "-o", out, *columns, *text).stderr
-    assert "not compared: there is unlabelled text" in said
+    assert "3 rounds over the unlabelled text" in said
     assert run.stdout("tag", out, new) == "Lima\tC\nis\tO\nbig\tO\n\nKim\tN\nis\tO\nhere\tO\n\n"
     record = json.loads((tmp_path / "m.bridle.json").read_text())
     assert record["unlabelled"]["sequences"] == 12 and record["unlabelled"]["files"][0]["file"] == str(heap)

@@ -51,7 +51,7 @@ def test_the_result_is_always_the_same_and_survives_a_file(tmp_path: Path) -> No
     model.save(tmp_path / "m.bridle")
     loaded = bridle.load(tmp_path / "m.bridle")
     assert np.array_equal(loaded.lattices(TEXT).unary, model.lattices(TEXT).unary)
-    assert isinstance(loaded, bridle.CRF) and (loaded.c1_, loaded.c2_) == (0.0, 0.1)
+    assert isinstance(loaded, bridle.CRF) and (loaded.c1_, loaded.c2_) == (0.1, 0.1)
     assert loaded.progress_.why is not None and loaded.progress_.why.startswith("3 rounds over the unlabelled text")
 
 
@@ -120,8 +120,6 @@ def test_values_that_rules_refer_to() -> None:
     [
         (lambda: crf().fit(X, Y, rules=RULES), ModelError, "no text for the rules"),
         (lambda: crf().fit(X, Y, unlabelled=[]), ModelError, "no unlabelled text"),
-        (lambda: crf(c1=1.0).fit(X, Y, unlabelled=TEXT), ModelError, "L2 regularisation alone"),
-        (lambda: crf(c2=0.0).fit(X, Y, unlabelled=TEXT), ModelError, "L2 regularisation alone"),
         (lambda: crf(algorithm="perceptron").fit(X, Y, unlabelled=TEXT), ModelError, "does not learn from unlabelled"),
         (lambda: bridle.LocalTagger(features=FEATURES[:1]).fit(X, Y, unlabelled=TEXT), ModelError, "LocalTagger"),
         (lambda: crf().fit(X, Y, unlabelled=TEXT, rules=["forbid Z"]), LabelError, "unknown label"),
@@ -147,11 +145,18 @@ def test_the_mean_of_the_prior_is_that_of_the_equation() -> None:
     drawn = Objective(task, 0.3, 1, mean=mean)
     w = rng.normal(size=plain.size)
     w[plain.pinned] = 0
-    padded = np.concatenate([mean, np.zeros(plain.size - len(mean))])
-    loss, gradient = (part if np.isscalar(part) else np.array(part) for part in plain(w))
+    whole = np.concatenate([mean, np.zeros(plain.size - len(mean))])
     there, slope = drawn(w)
-    assert there == pytest.approx(loss + 0.3 * (np.sum((w - padded) ** 2) - np.sum(w**2)))
-    assert slope == pytest.approx(gradient - 0.6 * padded)
+    here, gradient = plain(w + whole)
+    assert there == pytest.approx(here + 0.3 * (np.sum(w**2) - np.sum((w + whole) ** 2)))
+    assert slope == pytest.approx(gradient - 0.6 * whole)
+
+
+def test_without_a_mean_for_its_words_the_text_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bridle.models.unlabelled.STRENGTH", 0.0)
+    options: dict[str, Any] = {"c1": 0.0, "c2": 0.3, "pairs": "all", "tolerance": 0.0}
+    plain, read = crf(**options).fit(X, Y), crf(**options).fit(X, Y, unlabelled=TEXT, rules=RULES)
+    assert read.lattices(X).unary == pytest.approx(plain.lattices(X).unary, abs=0.02)
 
 
 @settings(max_examples=30)

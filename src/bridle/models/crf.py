@@ -191,24 +191,15 @@ class CRF(Tagger):
         under = decoder if self.algorithm == "ibt" else None
         return Perceptron(task, average=self.average, seed=self.seed, decoder=under, given=given, class_weight=weights)
 
-    def _settings_with_text(self) -> Tuning | None:
+    def _learner_with_text(self, task: Task, text: Unlabelled, tuning: Tuning | None) -> Learner:
         if self.algorithm != "lbfgs":
-            return super()._settings_with_text()
-        c1, c2 = (None if strength == "auto" else float(strength) for strength in (self.c1, self.c2))
-        if c1 or c2 == 0:
-            raise ModelError(
-                "training with unlabelled text needs L2 regularisation alone",
-                got=f"c1={self.c1!r}, c2={self.c2!r}",
-                wanted="c1=0 and c2 above 0, or 'auto' for both",
-                cause="The text says where the weights begin; L2 holds them there, and L1 would pull them back to 0.",
-            )
-        return Tuning.untried(0.0, None, 0, "there is unlabelled text") if c2 is None else None
-
-    def _learner_with_text(self, task: Task, text: Unlabelled, tuning: Tuning | None) -> UnlabelledLikelihood:
+            return super()._learner_with_text(task, text, tuning)
+        c1, c2 = self._strengths(tuning)
         return UnlabelledLikelihood(
             task,
             text,
-            c2=self._strengths(tuning)[1],
+            c1=c1,
+            c2=c2,
             threads=self._threads(),
             iterations=self._iterations(),
             class_weight=class_weights(self.class_weight, text.examples.labels, task.y),

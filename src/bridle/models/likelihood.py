@@ -1,7 +1,7 @@
 """Maximum likelihood by L-BFGS.
 
-    minimise   sum over sequences of  log Z(x) - w . F(x, y)   + c2 |w - mean|^2 + c1 |w|_1
-    gradient   expected counts - gold counts + 2 c2 (w - mean)       the mean is 0, or that of unlabelled.py
+    minimise   sum over sequences of  log Z(x) - (w + mean) . F(x, y)   + c2 |w|^2 + c1 |w|_1
+    gradient   expected counts at w + mean - gold counts + 2 c2 w          the mean is 0, or that of unlabelled.py
 
 Where labels are not known, the sequence adds  log Z(x) - log Z(labellings that agree with what is known),  and its
 gradient is the difference of the expected counts: no longer convex, but training from zero weights works, as the known
@@ -58,10 +58,8 @@ class Objective:
         if task.edges is not None and edges is not None:
             task.edges.gold(edges)
         self._gold[: self._cut] = counts[: self._cut]
-        self._constant = 0.0
-        if mean is not None:  # |w - mean|^2 = |w|^2 - w . 2 mean + |mean|^2: two of these are like gold
-            self._gold[: self._cut] += 2 * c2 * mean
-            self._constant = c2 * float(mean @ mean)
+        self._mean = mean
+        self._of_mean = 0.0 if mean is None else float(mean @ counts[: self._cut])
         pinned = np.zeros(self.size, dtype=bool)
         if task.layout.free is not None:
             pinned[: self._cut] = task.layout.free == 0
@@ -83,7 +81,7 @@ class Objective:
         """Compute the loss and its gradient, in a buffer that the next call overwrites."""
         _, pair, edge_weights = self.parts(w)
         edges, weights = self._edges, self._weights
-        weights[: self._cut] = w[: self._cut]
+        weights[: self._cut] = w[: self._cut] if self._mean is None else w[: self._cut] + self._mean
         self._over(len(self._bundles), lambda low, high: self._bundles.extend(weights, low, high))
         if edges is not None and edge_weights is not None:
             native, *buffers = edges.native, edges.factor, edges.spread
@@ -102,7 +100,7 @@ class Objective:
             table = pair, edge_weights, edges.factor, edges.spread
             return edges.native.expected(self._bundles, weights, *table, *rest, edges.counts[part], stop, self._cost)
 
-        loss = self._constant + sum(over_parts(expect, self._sequences, len(self._sequences)))
+        loss = sum(over_parts(expect, self._sequences, len(self._sequences)))
         state, bigrams = slice(0, self._cut), slice(self._cut, self._edge_cut)
         sums_of = [(state, self._counts[:, state]), (bigrams, self._bigrams)]
         if self._edges is not None:
@@ -113,7 +111,7 @@ class Objective:
             )
             loss += self._c2 * square - of_gold
         self._gradient[self.pinned] = 0
-        return loss, self._gradient
+        return loss - self._of_mean, self._gradient
 
     def _over(self, count: int, work: Callable[[int, int], None]) -> None:
         """Call work(low, high) for parts of 0 .. count, in threads."""
@@ -140,16 +138,14 @@ class Likelihood:
         c1: float,
         c2: float,
         threads: int,
-        start: Weights | None = None,  # weights to begin with; None: zeros
+        start: Weights | None = None,  # weights to begin with, without the mean; None: zeros
         class_weight: Vector | None = None,  # (m); None: all are 1
-        mean: Vector | None = None,  # (W) that L2 draws weights of attributes to; None: zeros
+        mean: Vector | None = None,  # (W) that weights of attributes are drawn to; None: zeros
     ) -> None:
         self.finished: str | None = None
         self._threads = threads
-        self._objective = Objective(task, c2, threads, class_weight, mean)
+        self._mean, self._objective = mean, Objective(task, c2, threads, class_weight, mean)
         w = np.zeros(self._objective.size)
-        if start is None and mean is not None:
-            w[: len(mean)] = mean
         if start is not None:
             w[:] = np.concatenate([part.ravel() for part in start if part is not None])
         self._optimiser = Lbfgs(self._objective, w, c1=c1, threads=threads)
@@ -162,6 +158,11 @@ class Likelihood:
 
     def weights(self) -> Weights:
         """Return weights (W), label bigrams (m, m) and those with the text (E)."""
+        own, pair, edges = self.learned()
+        return own if self._mean is None else own + self._mean, pair, edges
+
+    def learned(self) -> Weights:
+        """Return the weights without the mean."""
         state, pair, edges = self._objective.parts(self._optimiser.w)
         return state.copy(), None if pair is None else pair.copy(), None if edges is None else edges.copy()
 

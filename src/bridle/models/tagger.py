@@ -122,15 +122,10 @@ class Tagger(Predictor):
         """Choose settings that are left open on held-out data, or take those of the checkpoint `resume`."""
         return None
 
-    def _settings_with_text(self) -> Tuning | None:
-        """Return settings for training with unlabelled text that are left open; raise `ModelError` if none fit."""
-        algorithm = getattr(self, "algorithm", "")
-        got = f"{type(self).__name__}({algorithm!r})"
-        raise ModelError("this model does not learn from unlabelled text", got=got, wanted="CRF('lbfgs')")
-
     def _learner_with_text(self, task: Task, text: Unlabelled, tuning: Tuning | None) -> Learner:
         """Make the learner of these settings from labelled data and unlabelled text."""
-        raise NotImplementedError
+        got = f"{type(self).__name__}({getattr(self, 'algorithm', '')!r})"
+        raise ModelError("this model does not learn from unlabelled text", got=got, wanted="CRF('lbfgs')")
 
     def _tuned(self) -> Tuning | None:
         """Return the settings that were chosen, as far as they are still left open."""
@@ -217,7 +212,7 @@ class Tagger(Predictor):
             group is held out as a whole, as fits data that will come from new sources.
         unlabelled : list, optional
             Sequences without labels, like those of `X`, for a `CRF` trained by ``"lbfgs"``. With few labelled sequences
-            they are worth several times as many labels. Then `c1` is 0, and `c2` is 0.1 unless it is a number.
+            they are worth several times as many labels.
         rules : iterable of Rule or str, optional
             Rules that hold in the unlabelled sequences, hard or soft. Pass them to `predict` as well.
         unlabelled_given : list of mapping, optional
@@ -296,7 +291,6 @@ class Tagger(Predictor):
         text: Text | None = None,
     ) -> Self:
         """Train on checked data; labels: those of the data if None."""
-        tuning = None if text is None else self._settings_with_text()
         choice = self._choose_features(data)
         features = self._new_features(choice)
         unlabelled = None
@@ -313,10 +307,9 @@ class Tagger(Predictor):
             dev_examples = examples.of_dev(dev, on_unknown)
             identity |= {"dev": dev_examples.fingerprint(), "dev_given": dev_examples.given_digest()}
             identity["measure"] = measure_of(measure, examples.labels)
-        if unlabelled is None:
-            tuning = self._choose(examples, plan.resume, groups, measure, watch_tuning)
-        else:
+        if unlabelled is not None:
             identity |= unlabelled.fingerprint()
+        tuning = self._choose(examples, plan.resume, groups, measure, watch_tuning)
         if tuning is not None:
             identity["tuning"] = tuning.to_dict()
         bigram = self._bigram(features)

@@ -3,7 +3,7 @@
     q       = p(labels | text) of the model under the rules, soft ones as factors               on the unlabelled text
     n(a, y) = expected number of tokens with attribute a and label y: under q, and in the labelled data
     mu(a, y) = r log( (n(a, y) + s p(a)) / ((n(y) + s) p(a)) )         how much more frequent a is with y than elsewhere
-    w       = argmax  log-likelihood of the labelled data - c2 |w - mu|^2
+    w       = argmax  log-likelihood of the labelled data - c2 |w - mu|^2 - c1 |w - mu|_1
 
 ROUNDS times, from weights that were trained without mu. a is a word attribute: of one place, at or beside the token.
 p(a) is its share of all tokens; r is STRENGTH by the number of word attributes of a token, as they repeat each other.
@@ -136,11 +136,19 @@ class UnlabelledLikelihood:
     """The learner of a CRF with unlabelled text: rounds of `Likelihood`, each with another mean of the prior."""
 
     def __init__(
-        self, task: Task, text: Unlabelled, *, c2: float, threads: int, iterations: int, class_weight: Vector | None
+        self,
+        task: Task,
+        text: Unlabelled,
+        *,
+        c1: float,
+        c2: float,
+        threads: int,
+        iterations: int,
+        class_weight: Vector | None,
     ) -> None:
         self.finished: str | None = None
         self._task, self._text, self._threads, self._iterations = task, text, threads, iterations
-        self._settings: dict[str, Any] = {"c1": 0.0, "c2": c2, "threads": threads, "class_weight": class_weight}
+        self._settings: dict[str, Any] = {"c1": c1, "c2": c2, "threads": threads, "class_weight": class_weight}
         self._in_text = _Counts(text.examples.encoded, text.words)
         y, m = task.y, task.m
         gold = np.zeros((len(y), m))
@@ -171,14 +179,12 @@ class UnlabelledLikelihood:
         return bool(self._inner.finished) or short or len(losses) >= self._iterations
 
     def _begin_round(self) -> None:
-        """Compute the mean of the prior again, and move the weights along with it."""
-        weights = self._inner.weights()
-        q = self._text.posterior(Linear.of(self._task.layout, *weights), self._threads)
+        """Compute the mean of the prior again; what was learned besides it stays."""
+        q = self._text.posterior(Linear.of(self._task.layout, *self._inner.weights()), self._threads)
         mean = np.zeros_like(self._mean)
         mean[self._slots] = self._means(q)
-        moved = weights[0] + mean - self._mean
         self._mean, self._losses = mean, []
-        self._inner = self._likelihood((moved, *weights[1:]))
+        self._inner = self._likelihood(self._inner.learned())
         self._round += 1
 
     def _means(self, q: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
