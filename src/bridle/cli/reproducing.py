@@ -17,7 +17,7 @@ from bridle.cli import options as opt
 from bridle.cli.base import Command, app, print_stderr, show_data, warn
 from bridle.errors import BridleError, FileError
 
-NAMES = ("srl", "pos", "segmentation", "citations", "addresses", "learned-rules", "documents")
+NAMES = ("srl", "pos", "segmentation", "citations", "addresses", "learned-rules", "documents", "few-labels")
 
 
 @app.command(cls=Command)
@@ -44,6 +44,7 @@ def reproduce(
 
     The output is Markdown tables with Bridle's figures next to those of the paper. The experiments are part of the
     repository, not of the installed package: run this in the folder of a clone.
+    With -o, few-labels continues after a stop.
 
     \b
     Examples:
@@ -59,13 +60,15 @@ def reproduce(
     """
     experiments = _experiments()
     recipe = experiments.recipe_named(name)
-    settings = experiments.Run(_data_folder(data), quick, seed, threads, _say if progress else lambda text: None)
+    say = _say if progress else lambda text: None
+    settings = experiments.Run(_data_folder(data), quick, seed, threads, say, out)
     report = recipe.run(settings)
     report.settings |= {"seed": seed, "size": "quick" if quick else "full"}
     for line in (report.json() if as_json else report.markdown()).split("\n"):
         show_data(line)
     if out is not None:
         _write(report, out)
+        experiments.kept_file(out, name).unlink(missing_ok=True)
 
 
 def _experiments() -> Any:

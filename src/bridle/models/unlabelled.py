@@ -2,11 +2,12 @@
 
     q       = p(labels | text) of the model under the rules, soft ones as factors               on the unlabelled text
     n(a, y) = expected number of tokens with attribute a and label y: under q, and in the labelled data
-    mu(a, y) = r log( (n(a, y) + s p(a)) / ((n(y) + s) p(a)) )         how much more frequent a is with y than elsewhere
+    mu(a, y) = r(a) log( (n(a, y) + s p(a)) / ((n(y) + s) p(a)) )         how much more frequent a is with y than elsewhere
     w       = argmax  log-likelihood of the labelled data - c2 |w - mu|^2 - c1 |w - mu|_1
 
 ROUNDS times, from weights that were trained without mu. a is a word attribute: of one place, at or beside the token.
-p(a) is its share of all tokens; r is STRENGTH by the number of word attributes of a token, as they repeat each other.
+p(a) is its share of all tokens; r(a) is STRENGTH by the number of word attributes of a token, as they repeat each other,
+times ENOUGH / (ENOUGH + labelled tokens with a).
 
 This is posterior regularisation (Ganchev et al. 2010) whose M-step counts, as in a hidden Markov model, and is the mean
 of the prior of a CRF, as in Suzuki & Isozaki (2008). An M-step that fits the likelihood to q instead repeats what the
@@ -36,6 +37,7 @@ from bridle.rules.text import parse
 
 ROUNDS = 3
 STRENGTH = 1.0  # of all word attributes of a token together
+ENOUGH = 3.0  # labelled tokens of an attribute with which its mean is halved: they know better
 SMOOTHING = 2.0  # tokens by which every attribute is taken to be spread evenly over the labels
 LEAST = 2  # tokens of unlabelled text that have a word attribute
 SETTLED = 1e-4  # a round ends when the loss falls by less than this share in PERIOD iterations
@@ -192,7 +194,8 @@ class UnlabelledLikelihood:
         share = of_pairs.sum(axis=1, keepdims=True) / max(of_labels.sum(), 1.0)
         share = np.maximum(share, np.finfo(np.float64).tiny)
         ratio = (of_pairs + SMOOTHING * share) / ((of_labels + SMOOTHING) * share)
-        return np.asarray(STRENGTH / max(self._in_text.per_token, 1.0) * np.log(ratio))
+        trust = ENOUGH / (ENOUGH + self._gold[0].sum(axis=1, keepdims=True))
+        return np.asarray(STRENGTH / max(self._in_text.per_token, 1.0) * trust * np.log(ratio))
 
     def weights(self) -> Weights:
         """Return weights (W), label bigrams (m, m) and those with the text (E)."""
