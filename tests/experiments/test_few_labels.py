@@ -52,6 +52,6 @@ def test_figures_are_kept_over_a_stop(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("few", SETS, ids=lambda few: few.name)
 def test_rules_can_be_read(few: Few) -> None:
-    assert len(few.rules) >= 9
+    assert len(few.rules) >= 8
     needs = few.given([{"word": ["a", "b", ",", "c", "d", "e", "."]}])[0]
     assert needs == ({"words": [(0, 2), (3, 6)]} if few.name == "Cora" else {})

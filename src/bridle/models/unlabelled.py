@@ -2,12 +2,12 @@
 
     q       = p(labels | text) of the model under the rules, soft ones as factors               on the unlabelled text
     n(a, y) = expected number of tokens with attribute a and label y: under q, and in the labelled data
-    mu(a, y) = r(a) log( (n(a, y) + s p(a)) / ((n(y) + s) p(a)) )         how much more frequent a is with y than elsewhere
+    mu(a, y) = r(a) log( (n(a, y) + s p(a)) / ((n(y) + s) p(a)) )      how much more frequent a is with y than elsewhere
     w       = argmax  log-likelihood of the labelled data - c2 |w - mu|^2 - c1 |w - mu|_1
 
 ROUNDS times, from weights that were trained without mu. a is a word attribute: of one place, at or beside the token.
-p(a) is its share of all tokens; r(a) is STRENGTH by the number of word attributes of a token, as they repeat each other,
-times ENOUGH / (ENOUGH + labelled tokens with a).
+p(a) is its share of all tokens; r(a) is STRENGTH by the number of word attributes of a token, as they repeat each
+other, times ENOUGH / (ENOUGH + labelled tokens with a).
 
 This is posterior regularisation (Ganchev et al. 2010) whose M-step counts, as in a hidden Markov model, and is the mean
 of the prior of a CRF, as in Suzuki & Isozaki (2008). An M-step that fits the likelihood to q instead repeats what the
