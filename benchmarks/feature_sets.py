@@ -35,7 +35,7 @@ Split = Callable[[Run, int], tuple[Fields, Fields]]
 
 
 def without_pos(run: Run, seed: int) -> tuple[Fields, Fields]:
-    """The chunks, as somebody has them who has no tagger of parts of speech."""
+    """The chunks, as a user without a tagger of parts of speech has them."""
     parts = next(data_set for data_set in SETS if data_set.name.startswith("chunks")).split(run, seed)
     train, test = (Fields([{"word": x["word"]} for x in part.X], part.y) for part in parts)
     return train, test

@@ -65,7 +65,7 @@ class Verdict:
     lost: int
     doubled: int
     wrong: int  # rows with other labels
-    unknown: int  # ids that nobody asked for
+    unknown: int  # ids that the input lacks
 
     @property
     def ok(self) -> bool:

@@ -144,7 +144,7 @@ def _start(command: Sequence[str], before: Callable[[], Any] | None = None) -> s
 
 
 def _finished(process: subprocess.Popen[bytes]) -> int:
-    """The exit code of a run that nobody disturbs; 1 says that some rows are relaxed, which is fine."""
+    """The exit code of an undisturbed run; 1 says that some rows are relaxed, which is fine."""
     _, message = process.communicate(timeout=PATIENCE)
     if process.returncode not in (0, 1):
         raise RuntimeError(message.decode())

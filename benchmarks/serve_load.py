@@ -45,7 +45,7 @@ class Tally:
     refused_as_expected: int = 0  # bad requests that got their status
     wrong: int = 0  # other labels, or another status
     lost: int = 0  # half of an answer, or none on a connection that was open
-    turned_away: int = 0  # 503 while the server stops, or nobody listens any more
+    turned_away: int = 0  # 503 while the server stops, or does not listen any more
     seconds: list[float] = field(default_factory=list)  # of the answers
     first_wrong: str = ""
 

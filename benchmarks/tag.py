@@ -95,7 +95,7 @@ def halves(tagger: Any, columns: list[tuple[list[str], list[str]]]) -> dict[str,
 
 
 def floor(model: Any, X: list[Any], rounds: int) -> float:
-    """Seconds of what nobody can leave out: put the texts end to end, go over the scores once."""
+    """Seconds of what cannot be left out: put the texts end to end, go over the scores once."""
     unary = np.asarray(model.lattices(X).unary)
 
     def least() -> None:

@@ -3,7 +3,7 @@
     plain      a CRF, regularisation chosen by cross-validation, Viterbi
     counts     rules learned from the same sequences, priced by counts: what Bridle 0.1 did
     relative   rules priced against the model on cross-fitted scores, kept only if they earn it: `fit_rules`
-    written    rules that somebody wrote, as they are; `tuned`: after `tune_rules`
+    written    rules written by hand, as they are; `tuned`: after `tune_rules`
 
 All see the same model and the same test sequences. A way is worse than plain if a sign test over the test sequences of
 all splits says so (p < 0.05): of those that are all right under one way only, too many are so under plain.
@@ -235,7 +235,7 @@ def _strengths(result: dict[str, Trials]) -> Table:
         rows.append(Row(name, [Cell(mean(item)) for item in (*fixed, values["auto"], gaps)]))
     analysis = (
         f"On average {mean(all_of_them) if all_of_them else 0:+.2f} points against the best fixed value of each split, "
-        "which nobody knows in advance."
+        "which is not known in advance."
     )
     title = "c1 and c2 by cross-validation against fixed values of c2, sequences all right in percent"
     return Table(title, columns, rows, "", analysis)

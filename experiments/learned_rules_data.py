@@ -1,4 +1,4 @@
-"""Nine labelled data sets for `learned-rules`: how each is read and split, and rules that somebody wrote for it.
+"""Nine labelled data sets for `learned-rules`: how each is read and split, and rules written for it.
 
 Training sets are small, as those of most people are. Sequences with equal words are on one side of a split; running
 text is split by stretches of the file, so that a document is mostly on one side too.

@@ -186,7 +186,7 @@ def _arguments(source: Source, line: int, column: Sequence[str]) -> Iterator[tup
 
 
 def frames(path: Path) -> dict[str, frozenset[str]]:
-    """The core arguments of each verb: all that one of its rolesets knows, since nobody tells the sense."""
+    """The core arguments of each verb: all that one of its rolesets knows, since the sense is not known."""
     result: dict[str, set[str]] = defaultdict(set)
     source = Source(path)
     try:

@@ -164,7 +164,7 @@ def _checkpoints(folder: Path) -> Iterable[Path]:
 
 
 def _resume(path: str) -> None:
-    """Resumed by all kinds of training, as nobody knows whose checkpoint it was."""
+    """Resumed by all kinds of training, as it can be the checkpoint of any."""
     wrong: bridle.BridleError | None = None
     for tagger in _taggers():
         try:

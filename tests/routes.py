@@ -179,7 +179,7 @@ class Case:
 
     @cached_property
     def rows(self) -> dict[int, Row]:
-        """The rows that are sent, by their numbers in ROWS. Where nobody looks at what is bad, a row is ordinary."""
+        """The rows that are sent, by their numbers in ROWS. Where bad rows are not looked at, a row is ordinary."""
         result: dict[int, Row] = {}
         ordinary = 0
         for k, row in enumerate(ROWS):
@@ -1065,7 +1065,7 @@ def post_predict(setting: Setting, rows: Sequence[Row]) -> list[Result]:
 
 @cache
 def feature_model() -> bridle.CRF:
-    """A model over features that somebody else computes, in double precision, as those of CRFsuite are."""
+    """A model over features that are computed elsewhere, in double precision, as those of CRFsuite are."""
     sentences = [[word.split("/") for word in text.split()] for text in _TRAIN * 3]
     X = [_features([word for word, _ in sentence]) for sentence in sentences]
     info = crfsuite.Tagger(

@@ -57,7 +57,7 @@ def names(folder: Path) -> list[str]:
 WRITES = re.compile(
     r"write_(text|bytes)\(|savefig\((path|place)\b|open\([^)]*[\"'][wax][bt+]*[\"']|os\.(replace|rename)\("
 )
-# into folders of their own that nobody else knows; what is left of standard output; this module
+# into folders of their own that no other process knows; what is left of standard output; this module
 EXEMPT = {"models/estimator.py", "cli/base.py", "atomic.py"}
 
 

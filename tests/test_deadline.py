@@ -86,7 +86,7 @@ def test_a_deadline() -> None:
         stop.set()
         with pytest.raises(KeyboardInterrupt):
             soon.check()
-    soon.check()  # outside of it nobody was stopped
+    soon.check()  # outside of it nothing was stopped
     assert Deadline.after(0).left == 0.0 and Deadline.after(None) == NEVER
 
 

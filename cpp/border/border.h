@@ -31,7 +31,7 @@ template <class T>
 const T* keep(std::vector<nb::object>& kept, const nb::object& array) {
     if (array.is_none()) return nullptr;
     kept.push_back(array);
-    return nb::cast<In<T>>(array, false).data();  // without a conversion, whose copy nobody would keep
+    return nb::cast<In<T>>(array, false).data();  // without a conversion, whose copy would not be kept
 }
 
 // The kernels trust lengths, so they are looked at here.
@@ -53,13 +53,13 @@ inline bool interrupted() {
     return PyErr_CheckSignals() != 0;
 }
 
-// Work was stopped, by the user or by somebody who has set its Stop.
+// Work was stopped, by the user or by another thread that has set its Stop.
 [[noreturn]] inline void raise_stopped() {
     if (!PyErr_Occurred()) PyErr_SetNone(PyExc_KeyboardInterrupt);
     throw nb::python_error();
 }
 
-// Runs a kernel without the GIL; when it was stopped, raises what stopped it. stop: null if nobody can. seconds: negative means no
+// Runs a kernel without the GIL; when it was stopped, raises what stopped it. stop: null if nothing can. seconds: negative means no
 // limit.
 template <class Work>
 auto freely(const Stop* stop, double seconds, const Work& work, size_t memory = Control::kUnlimited) {

@@ -259,8 +259,8 @@ class PyGiven final : public GivenValues {
     const bool raises_;
     nb::object texts_;                            // a tuple, or null
     const int32_t* which_ = nullptr;              // (N) or null
-    int64_t b_ = 0, first_ = 0;                   // the sequence at hand, and its first text in column_
-    nb::object given_, column_, held_;            // its values, the texts and the facts at hand
+    int64_t b_ = 0, first_ = 0;                   // the current sequence, and its first text in column_
+    nb::object given_, column_, held_;            // its values, its texts and the facts that are known
     bool shared_ = false;                         // are they those of texts_?
     std::vector<std::vector<nb::object>> facts_;  // (columns, distinct texts)
 };

@@ -120,7 +120,7 @@ struct AveragedWeights {
 // Where labels are not known, y is the best of the labellings that agree with what is known.
 int64_t perceptron_pass(const Joined& x, const AveragedWeights& v, std::span<const int64_t> order, int64_t& step,
                         Control& control);
-// The update alone, for a labelling `guess` (N) that somebody else found; all labels are known. Returns the number of wrong tokens.
+// The update alone, for a labelling `guess` (N) that was found elsewhere; all labels are known. Returns the number of wrong tokens.
 int64_t perceptron_update(const Joined& x, const AveragedWeights& v, int64_t b, const int32_t* guess, int64_t& step);
 
 // One pass of a local learner over the tokens in `order`, but for those whose label is not known; returns the number of updates.

@@ -583,7 +583,7 @@ class Chain {
     std::vector<double> ends_, log_z_, offset_, error_, row_, top_, scale_;
     std::vector<float> nowhere_;          // (m)  scores of positions behind the end
     std::vector<const float*> from_;      // (L)  rows to read
-    std::vector<Real> unread_;            // (m)  takes what nobody reads
+    std::vector<Real> unread_;            // (m)  takes what is not read
     std::vector<Real*> to_;               // (L)  rows to write
     std::vector<Real> w_, b_, p_, most_;  // (V, L), (V, L), (m, L), (L)
     std::vector<Real> y_;                 // (chunk, Q, m, L)

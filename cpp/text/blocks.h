@@ -35,7 +35,7 @@ struct StringColumn {
     void clear() { ends.assign(1, 0), bytes.clear(); }
 };
 
-// Strings of somebody else, in rows.
+// Strings of another owner, in rows.
 struct StringLists {
     const int64_t* rows;   // (n + 1); null: one string per row
     const uint8_t* known;  // (n) is the row there? null: all are

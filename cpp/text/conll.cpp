@@ -191,7 +191,7 @@ ConllReader::Stop ConllReader::read(std::string_view text, size_t& at, size_t& e
             if (!empty && !over) continue;
             if (begun || is_odd) break;
             top = true;
-            if (over || comments.size() == comments_before) {  // comments at the end of a file belong to nobody
+            if (over || comments.size() == comments_before) {  // comments at the end of a file belong to no sequence
                 if (!is_text(text.substr(at, p - at))) break;
                 at = p, skipped += passed, passed = 0;
             }

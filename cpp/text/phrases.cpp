@@ -63,7 +63,7 @@ void Phrases::places(std::span<const int32_t> words, int32_t* out) const {
         if (first == last) out[first] = 4;
         free = last + 1;
     };
-    int begin = -1, end = -1;  // the phrase at hand
+    int begin = -1, end = -1;  // the current phrase
     match(words, [&](int first, int last) {
         if (first != begin && begin >= free) put(begin, end);
         if (first >= free) begin = first, end = last;

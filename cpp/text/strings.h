@@ -7,7 +7,7 @@
 
 namespace bridle {
 
-// Another number in every process, so that nobody can make keys that collide.
+// Another number in every process, so that no file can be made of keys that collide.
 uint64_t salt();
 
 // Texts as Arrow keeps them: bytes end to end, and where each text begins.

@@ -10,7 +10,7 @@ mix. The writer holds a lock (flock) on it, which ends with its process, however
 - What is kept on purpose (the lines before Ctrl-C, say) is renamed to FILE.part, or FILE.part.2 if that is taken. It
   belongs to the user: nothing here removes it or writes over it.
 
-Where files cannot be locked (Windows, some network file systems) nobody is refused and nothing is removed; of two
+Where files cannot be locked (Windows, some network file systems) no writer is refused and nothing is removed; of two
 writers the last one wins, with a file that is whole. Parts of other hosts are never removed. Devices and pipes are
 written as they are.
 """
@@ -337,7 +337,7 @@ def _alive(process: int, part: Path) -> bool:
         os.kill(process, 0)
     except (ProcessLookupError, OverflowError):
         return False
-    except OSError:  # somebody else's
+    except OSError:  # of another user
         return True
     return True
 

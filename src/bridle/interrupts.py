@@ -1,4 +1,4 @@
-"""Ctrl-C while the command line is still being imported: there is nothing to lose yet, and a traceback helps nobody."""
+"""Ctrl-C while the command line is still being imported: there is nothing to lose yet, and a traceback does not help."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ class Lattice:
     Notes
     -----
     NumPy arrays, lists and tensors (torch, JAX, TensorFlow) are taken. A lattice owns its scores: it copies them and
-    keeps the copy read-only. Arrays that nobody can write to are not copied.
+    keeps the copy read-only. Read-only arrays are not copied.
 
     Examples
     --------

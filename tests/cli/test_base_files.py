@@ -1,4 +1,4 @@
-"""Files that commands write: nothing that is read, or that somebody made, is lost to them."""
+"""Files that commands write: no input and no file of the user is lost to them."""
 
 from __future__ import annotations
 

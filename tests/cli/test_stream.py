@@ -70,7 +70,7 @@ def test_tagging_holds_some_blocks_at_most(folder: Path, tmp_path: Path) -> None
 def test_readers_that_go_away_and_full_disks(run: Cli, folder: Path) -> None:
     """Neither Typer nor Rich prints a stack trace; processes of their own, at once."""
     end, other = os.pipe()
-    os.close(end)  # nobody reads
+    os.close(end)  # without a reader
     with Path("/dev/full").open("wb") as full:
         printing = run.start("--help", stdout=full)
     drawing = run.start("rules", "test", folder / "my.rules", folder / "train.txt", stdout=other)
@@ -90,7 +90,7 @@ def test_what_a_terminal_cannot_show_is_escaped(run: Cli, folder: Path) -> None:
 
 
 def test_the_command_line_starts_without_numpy_and_kernels() -> None:
-    """A shell starts all this whenever somebody asks it to complete a word. (Its time: benchmarks/startup.py.)"""
+    """A shell starts all this whenever the user asks it to complete a word. (Its time: benchmarks/startup.py.)"""
     code = "import sys, bridle.cli; print(*sys.modules)"
     env = {**os.environ, "PYTHONPATH": str(Path(bridle.__file__).parents[1])}
     names = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, check=True, text=True).stdout

@@ -90,7 +90,7 @@ def test_a_masked_token_does_not_matter(mask: float) -> None:
 
 
 def test_what_rounding_has_destroyed_is_refused() -> None:
-    """Every path crosses a transition of -1e38, beside which other scores vanish: nobody can distinguish the labels."""
+    """Every path crosses a transition of -1e38, beside which other scores vanish: no sum can distinguish the labels."""
     lattice = Lattice([[0.0, 1.0, 2.0], [0.0, 0.0, 0.0]], pairwise=np.full((3, 3), -1e38) + np.diag([1e38, 0, 0]))
     decoder = Decoder(LABELS, [r.forbid("O", 0)])
     for ask in (decoder.marginals, Decoder(LABELS, [r.fix("B", 1), r.forbid("O", 0)]).marginals):

@@ -264,7 +264,7 @@ def test_the_k_best_that_a_limit_stopped_have_a_bound() -> None:
 @pytest.mark.parametrize("engine", ["viterbi", "search", "product", "lazy_intersection", "beam", "two_stage"])
 @pytest.mark.parametrize("written", [np.nan, np.inf])
 def test_scores_written_to_after_the_check_are_no_labelling(engine: str, written: float) -> None:
-    """A batch borrows its scores: what somebody writes into them later must not come back as an optimal answer."""
+    """A batch borrows its scores: what the caller writes into them later must not come back as an optimal answer."""
     scores = np.random.default_rng(0).normal(size=(6, 3)).astype(np.float32)
     batch = Batch(scores, [0, 3, 6])
     scores[4] = written

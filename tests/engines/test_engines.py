@@ -218,7 +218,7 @@ def test_engines_by_name() -> None:
 
 
 class Event:
-    """A callback of a solver that nobody ever calls."""
+    """A callback of a solver that is never called."""
 
     def clear(self) -> None:
         pass

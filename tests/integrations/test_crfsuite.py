@@ -418,7 +418,7 @@ def test_other_threads_run_while_many_labels_are_weighed() -> None:
 
     thread = threading.Thread(target=tick)
     before = sys.getswitchinterval()
-    sys.setswitchinterval(5)  # nobody else runs, unless the GIL is let go
+    sys.setswitchinterval(5)  # no other thread runs, unless the GIL is let go
     try:
         thread.start()
         so_far = ticks[0]

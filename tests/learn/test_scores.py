@@ -60,7 +60,7 @@ def test_tensors() -> None:
         (LatticeError, (LABELS, [Lattice([[1, 2, 3]])]), {}),
         (LatticeError, (LABELS, [[1, 2]]), {}),
         (LatticeError, (LABELS, [[[np.nan, 1]]]), {}),
-        (LatticeError, (LABELS, padded(LOGITS)), {}),  # whose lengths nobody knows
+        (LatticeError, (LABELS, padded(LOGITS)), {}),  # whose lengths are not known
         (LatticeError, (LABELS, LOGITS, [["a", "b"], ["c"]]), {}),
         (LatticeError, (LABELS, LOGITS, [["a", "b"]]), {}),
         (LabelError, (["A", "A"], LOGITS), {}),

@@ -1,4 +1,4 @@
-"""docs/first_hour.sh, from a labelled file to a tagger with rules, as somebody would run it."""
+"""docs/first_hour.sh, from a labelled file to a tagger with rules, as a user would run it."""
 
 from __future__ import annotations
 

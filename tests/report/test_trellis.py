@@ -196,8 +196,8 @@ def test_what_users_wrote_is_escaped_and_nothing_is_fetched() -> None:
         [1],
         notes=[Note(evil, evil, (0,))],
         gold=[evil],
-        tell=lambda t, y: evil,
-        means=evil,
+        hover_text=lambda t, y: evil,
+        size_meaning=evil,
     )
     svg = draw_trellis(item, title=evil)
     assert "<script" not in svg and evil in "".join(parsed(svg).itertext())

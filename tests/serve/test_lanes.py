@@ -1,4 +1,4 @@
-"""Requests that arrive together are decoded together; what nobody waits for is stopped."""
+"""Requests that arrive together are decoded together; abandoned work is stopped."""
 
 from __future__ import annotations
 

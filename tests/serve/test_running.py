@@ -134,7 +134,7 @@ def test_a_stop_answers_what_is_in_flight(server: Server, model: Path, how: sign
         while go_on.is_set():
             try:
                 status, answer = server.post("/tag", {"texts": TEXTS})
-            except (ConnectionError, TimeoutError):  # nobody listens any more
+            except (ConnectionError, TimeoutError):  # the server does not listen any more
                 refused[0] += 1
                 return
             except HTTPException as error:  # half of an answer, or none to a request that was taken

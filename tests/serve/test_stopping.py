@@ -1,4 +1,4 @@
-"""Work that nobody waits for ends at once, whatever it is: the client has gone, or the time of the request is up.
+"""Abandoned work ends at once, whatever it is: the client has gone, or the time of the request is up.
 
 It takes about a millisecond of processor time. That of the process is measured from the moment of the stop to the end
 of the work, because machines that run tests are busy.

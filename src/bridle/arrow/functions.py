@@ -101,10 +101,10 @@ class Tag(TableFunction):
     >>> from bridle.arrow import Tag
     >>> model = bridle.LocalTagger(features=["word[0]"]).fit([["the", "cat"]], [["D", "N"]])
     >>> tag = Tag(model, ["at most 1 token of D"])
-    >>> found = tag(pa.table({"id": [1, 2], "tokens": [["the", "cat"], None]}))
-    >>> found.column("labels").to_pylist(), found.column("status").to_pylist()
+    >>> tagged = tag(pa.table({"id": [1, 2], "tokens": [["the", "cat"], None]}))
+    >>> tagged.column("labels").to_pylist(), tagged.column("status").to_pylist()
     ([['D', 'N'], None], ['optimal', 'error'])
-    >>> found.column("error")[1].as_py()
+    >>> tagged.column("error")[1].as_py()
     "'tokens' is null; got null; wanted a list of tokens, which may be empty."
     """
 
@@ -254,8 +254,8 @@ class Decode(TableFunction):
     >>> import pyarrow as pa
     >>> from bridle.arrow import Decode
     >>> decode = Decode(["at most 1 token of NAME"], ["O", "NAME"])
-    >>> found = decode(pa.table({"scores": [[[0.0, 3.0], [1.0, 2.0]], [[0.0, float("nan")]]]}))
-    >>> found.column("labels").to_pylist(), found.column("status").to_pylist()
+    >>> tagged = decode(pa.table({"scores": [[[0.0, 3.0], [1.0, 2.0]], [[0.0, float("nan")]]]}))
+    >>> tagged.column("labels").to_pylist(), tagged.column("status").to_pylist()
     ([['NAME', 'O'], None], ['optimal', 'error'])
     """
 

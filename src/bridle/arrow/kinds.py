@@ -107,7 +107,7 @@ def _names(data: Any) -> list[str]:
 
 
 def _converted(pa: Any, names: Sequence[Any], wanted: Collection[str] | None, n: int, get: Callable[[str], Any]) -> Any:
-    """A table of columns by name; of a column that nobody wants only the name."""
+    """A table of columns by name; of a column that is not wanted, only the name."""
     for k, name in enumerate(names):
         if not isinstance(name, str):
             cause = "In pandas, frame.rename(columns=str) makes them strings."
@@ -170,7 +170,7 @@ def _of_polars(pa: Any, frame: Any, wanted: Collection[str] | None) -> tuple[Any
 
 
 def _of_mapping(pa: Any, data: Mapping[str, Any], wanted: Collection[str] | None) -> tuple[Any, Back]:
-    """The lists of a dict, of which those that nobody wants are not looked at."""
+    """The lists of a dict, of which those that are not wanted are not looked at."""
     names = [name for name in data if wanted is None or name in wanted]
     for name in names:
         if isinstance(data[name], (str, bytes)) or not hasattr(data[name], "__len__"):

@@ -319,7 +319,7 @@ class Pairing:
             for a, b in self._matched(gold, reader, predicted, options):
                 if a.labels is None and a.text is None:
                     raise a.error("a sequence has no gold labels", got="tokens only", wanted="a label per token")
-                if a.labels is None:  # a text that nobody has annotated yet
+                if a.labels is None:  # a text without annotations
                     self.left_out += 1
                 else:
                     yield a, self._answer(b)

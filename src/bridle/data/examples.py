@@ -222,7 +222,7 @@ class Examples(Iterator[Example]):
     def labelled(self) -> Iterator[Example]:
         """Iterate over the sequences that have labels.
 
-        Texts of an annotation tool that nobody has annotated yet are skipped and counted in `left_out`.
+        Texts of an annotation tool without annotations are skipped and counted in `left_out`.
 
         Yields
         ------

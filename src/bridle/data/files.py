@@ -133,7 +133,7 @@ def load(path: Place, format: str | None = None, **options: Any) -> tuple[list[d
     Raises
     ------
     FileError
-        As `read`; or if a sequence has no labels. Texts of an annotation tool that nobody has annotated yet are
+        As `read`; or if a sequence has no labels. Texts of an annotation tool without annotations are
         skipped.
     """
     xs, ys = list[dict[str, list[str]]](), list[list[Any]]()

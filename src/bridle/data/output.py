@@ -164,7 +164,7 @@ def packing(path: str, file: Any) -> Any:
 
 
 class _Kept:
-    """A file that somebody else may not close."""
+    """A file that its readers cannot close."""
 
     def __init__(self, file: Any) -> None:
         self.write, self.flush, self.closed = file.write, file.flush, False
@@ -178,7 +178,7 @@ def deferred_interrupt() -> Iterator[None]:
     """Delay Ctrl-C until the end of the block; a second Ctrl-C acts at once (the reader may have stopped reading)."""
     before = signal.getsignal(signal.SIGINT)
     if before is not signal.default_int_handler or threading.current_thread() is not threading.main_thread():
-        yield  # somebody else looks after it
+        yield  # its owner closes it
         return
     interrupted = False
 

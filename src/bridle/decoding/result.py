@@ -261,10 +261,10 @@ class Decodings(PackedRows[Decoding]):
     >>> import bridle
     >>> decoder = bridle.Decoder(["A", "B"], ["fix A at 0", "fix B at given x"], on_infeasible="skip")
     >>> lattices = [bridle.Lattice([[0, 1], [1, 0]])] * 3
-    >>> found = decoder.decode_batch(lattices, given=[{"x": 1}, {"x": 0}, {"x": 1}])
-    >>> found.status.tolist(), found.labels
+    >>> decodings = decoder.decode_batch(lattices, given=[{"x": 1}, {"x": 0}, {"x": 1}])
+    >>> decodings.status.tolist(), decodings.labels
     (['optimal', 'infeasible', 'optimal'], [['A', 'B'], [], ['A', 'B']])
-    >>> [str(rule) for rule in found[1].clash]
+    >>> [str(rule) for rule in decodings[1].clash]
     ['fix A at 0', 'fix B at given x']
     """
 
@@ -329,8 +329,8 @@ class Decodings(PackedRows[Decoding]):
         Examples
         --------
         >>> import bridle
-        >>> found = bridle.Decoder(["A", "B"]).decode_batch([bridle.Lattice([[0, 1]]), bridle.Lattice([[1, 0]] * 3)])
-        >>> found.padded(fill=-100).tolist()
+        >>> decodings = bridle.Decoder(["A", "B"]).decode_batch([bridle.Lattice([[0, 1]]), bridle.Lattice([[1, 0]] * 3)])
+        >>> decodings.padded(fill=-100).tolist()
         [[1, -100, -100], [0, 0, 0]]
         """
         sizes = np.diff(self.offsets)

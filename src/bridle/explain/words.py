@@ -254,8 +254,8 @@ def trellis_of(
         others=[d.ids.tolist() for d in explanation.alternatives(k)],
         notes=notes,
         gold=None if gold is None else list(gold),
-        tell=partial(_hover_text, explanation),
-        means="how good by its own score" if marginals is None else "how probable without rules",
+        hover_text=partial(_hover_text, explanation),
+        size_meaning="how good by its own score" if marginals is None else "how probable without rules",
     )
 
 

@@ -51,8 +51,8 @@ class Trellis:
     others: Sequence[Sequence[int]] = ()  # (k, n)  more paths; their labels are shown, but no lines
     notes: Sequence[Note] = ()
     gold: Sequence[str] | None = None  # (n,)
-    tell: Callable[[int, int], str] | None = None  # the text on hover for position t and label y
-    means: str = "how probable without rules"  # the meaning of the size of a node
+    hover_text: Callable[[int, int], str] | None = None  # the text on hover for position t and label y
+    size_meaning: str = "how probable without rules"  # the meaning of the size of a node
 
     def __post_init__(self) -> None:
         n, m = len(self.tokens), len(self.labels)
@@ -253,7 +253,7 @@ class _Panel:
         """Yield the elements, those behind first."""
         changed = self.trellis.changed
         for shown, run in groupby(self.x, key=changed.__contains__):
-            if shown:  # one band for neighbours, lest there be seams
+            if shown:  # one band for neighbours, without seams
                 band = list(run)
                 (first, w, _), (last, v, _) = self.x[band[0]], self.x[band[-1]]
                 yield (
@@ -324,7 +324,7 @@ class _Panel:
             return ""
         x, y, name = self.x[t][0], self.y(label), trellis.labels.names[label]
         kind, radius = ' class="on"' if on else "", 3 + (_NODE - 3) * share**0.5
-        hover = trellis.tell(t, label) if trellis.tell is not None else f"{share:.1%}"
+        hover = trellis.hover_text(t, label) if trellis.hover_text is not None else f"{share:.1%}"
         node = (
             f'<circle{kind} cx="{x:.1f}" cy="{y:.1f}" r="{radius:.1f}" '
             f'fill="{self.colours.get(name, OUTSIDE)}"><title>{_safe(f"{trellis.tokens[t]}: {name}, {hover}")}</title>'
@@ -357,7 +357,7 @@ def _legend(trellis: Trellis, y: float) -> tuple[list[str], float]:
     if trellis.gold is not None:
         samples.append((f'<path class="gold" d="M{{m}},{{up}} {_DIAMOND}"/>', "gold"))
     sizes = '<circle cx="{n}" cy="{y}" r="3.5" fill="none"/><circle cx="{m}" cy="{y}" r="8" fill="none"/>'
-    samples.append((sizes, trellis.means))
+    samples.append((sizes, trellis.size_meaning))
     elements, x = list[str](), 12.0
     for sample, text in samples:
         places = {"a": x, "b": x + 28, "m": x + 18, "n": x + 4, "y": y, "top": y - 8, "up": y - 4.5}

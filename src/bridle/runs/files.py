@@ -227,7 +227,7 @@ class Shards:
     def _sweep(self) -> None:
         """Remove what a killed process left: the next shard, if it was not noted, and parts of shards."""
         self._next.unlink(missing_ok=True)
-        if self.manifest.is_locked:  # so nobody is writing them
+        if self.manifest.is_locked:  # so no other run is writing them
             for path in self.path.iterdir():
                 if _PART.fullmatch(path.name):
                     path.unlink(missing_ok=True)

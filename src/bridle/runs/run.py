@@ -83,7 +83,7 @@ def pipelined(
     items : generator
         It runs in a thread of its own after the first two items, and is closed there.
     work : callable
-        Called as ``work(item, stop)``; if `stop` is set, it should raise soon, as kernels do. None: nobody will.
+        Called as ``work(item, stop)``; if `stop` is set, it should raise soon, as kernels do. None: it is never set.
     size : callable
         Bytes of memory that an item and its result need.
     threads : int

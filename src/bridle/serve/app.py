@@ -179,14 +179,14 @@ class _Router:
         if scope[STATE] is None:
             wanted = "a model that GET /models lists"
             raise HttpError(404, "unknown-model", "there is no such model", wanted=wanted)
-        path, asked = scope["path"], scope["method"]
+        path, used = scope["path"], scope["method"]
         if path not in self._routes:
             wanted = "a path that GET /docs lists"
             raise HttpError(404, "not-found", "there is no such path", got=path, wanted=wanted)
         method, app = self._routes[path]
-        if asked != method and (asked, method) != ("HEAD", "GET"):
+        if used != method and (used, method) != ("HEAD", "GET"):
             wanted = "GET, HEAD" if method == "GET" else method
-            raise HttpError(405, "method", f"{path} has no such method", got=asked, wanted=wanted)
+            raise HttpError(405, "method", f"{path} has no such method", got=used, wanted=wanted)
         await app(scope, receive, send)
 
 

@@ -119,7 +119,7 @@ def check_rules(service: Service, request: RulesText) -> CheckAnswer:
     notes = lint(loaded, service.labels)
     keys = {key for line in allowed for place in line.rule.places() for key in place.keys}
     names = any(isinstance(x, Given) for line in allowed for field in line.rule.names() for x in field.items)
-    if not names and keys <= {TOKENS, *service.columns}:  # requests bring these, so that nobody has to think of them
+    if not names and keys <= {TOKENS, *service.columns}:  # requests bring these by themselves
         notes = [finding for finding in notes if finding.code != "given"]
     findings += notes
     return CheckAnswer(

@@ -155,10 +155,10 @@ def check_selection(
     >>> from dataclasses import replace
     >>> import bridle
     >>> spans = [(0, 2, "A", 1.0), (1, 3, "A", 2.0)]
-    >>> found = bridle.select(spans)
-    >>> bridle.check_selection(spans, [], found).ok
+    >>> selection = bridle.select(spans)
+    >>> bridle.check_selection(spans, [], selection).ok
     True
-    >>> both = replace(found, indices=[0, 1], spans=[bridle.Span(*span) for span in spans])
+    >>> both = replace(selection, indices=[0, 1], spans=[bridle.Span(*span) for span in spans])
     >>> bridle.check_selection(spans, [], both).complaints  # doctest: +NORMALIZE_WHITESPACE
     ['spans 0 and 1 overlap', 'the score is 3.0, not 2.0', 'the bound 2.0 is below the score 3.0',
      'optimal, but bound 2.0 and score 3.0 do not meet']

@@ -129,8 +129,8 @@ class SpanDecodings(PackedRows[SpanDecoding]):
     --------
     >>> import bridle
     >>> lattice = bridle.SpanLattice(2, [(0, 2), (0, 1), (1, 2)], [3, 1, 1])
-    >>> found = bridle.SpanDecoder().decode_batch([lattice] * 3)
-    >>> len(found), found.scores.tolist(), found[2].words
+    >>> decodings = bridle.SpanDecoder().decode_batch([lattice] * 3)
+    >>> len(decodings), decodings.scores.tolist(), decodings[2].words
     (3, [3.0, 3.0, 3.0], [(0, 2)])
     """
 

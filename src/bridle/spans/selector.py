@@ -92,8 +92,8 @@ class Selection:
     Examples
     --------
     >>> import bridle
-    >>> found = bridle.select([(0, 2, "ORG", 1.5), (1, 3, "PER", 2.0), (4, 5, "PER", 0.5)])
-    >>> found.indices, found.score, found.bound
+    >>> selection = bridle.select([(0, 2, "ORG", 1.5), (1, 3, "PER", 2.0), (4, 5, "PER", 0.5)])
+    >>> selection.indices, selection.score, selection.bound
     ([1, 2], 2.5, 2.5)
     """
 
@@ -331,8 +331,8 @@ class SpanSelector:
         Examples
         --------
         >>> from bridle import SpanSelector
-        >>> found = SpanSelector(["at most 1 segment of X"]).select_batch([[(0, 1, "X", 1.0)], []])
-        >>> [len(selection) for selection in found]
+        >>> selections = SpanSelector(["at most 1 segment of X"]).select_batch([[(0, 1, "X", 1.0)], []])
+        >>> [len(selection) for selection in selections]
         [1, 0]
         """
         count = len(spans)
@@ -486,8 +486,8 @@ def select(
 
     >>> import bridle
     >>> spans = [(0, 3, "PER", 0.8), (0, 1, "PER", 0.7), (2, 3, "ORG", 0.7), (4, 5, "DATE", 0.2)]
-    >>> found = bridle.select(spans, ["present DATE"], scores="probability")
-    >>> [(s.start, s.end, s.label) for s in found.spans], found.optimal
+    >>> selection = bridle.select(spans, ["present DATE"], scores="probability")
+    >>> [(s.start, s.end, s.label) for s in selection.spans], selection.optimal
     ([(0, 1, 'PER'), (2, 3, 'ORG'), (4, 5, 'DATE')], True)
     """
     selector = SpanSelector(

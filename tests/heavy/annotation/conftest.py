@@ -22,7 +22,7 @@ def command(variable: str, name: str) -> str:
 
 
 def free_port() -> int:
-    """Find a port that nobody uses."""
+    """Find a free port."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port: int = free.getsockname()[1]

@@ -81,7 +81,7 @@ def test_predictions_are_corrected_and_read_back(run: Cli, tmp_path: Path) -> No
         task = ok(client.post(f"{project}/upload", json={**form, **columns}))["task_id"]
         assert finished(client, task) == {"error": []}
 
-        # somebody removes a span
+        # an annotator removes a span
         examples = ok(client.get(f"{project}/examples", params={"limit": 100}))["results"]
         assert sorted(example["text"] for example in examples) == sorted(example.text or "" for example in sample)
         corrected = examples[0]

@@ -120,7 +120,7 @@ def test_a_correction_in_label_studio_becomes_a_rule(run: Cli, tmp_path: Path) -
             assert (prediction["score"] < 0) == (answer["labels"] != before["labels"])  # those that rules changed first
             assert all(0 <= region["score"] <= 1 for region in prediction["result"])
 
-        # somebody corrects a prediction: the first task that still has a wrong token
+        # an annotator corrects a prediction: the first task that still has a wrong token
         gold = {example.text: list(example.labels or ()) for example in sample}
         task, answer = next(
             (task, answer)

@@ -146,7 +146,7 @@ def test_a_run_is_resumed_checked_and_bound_to_its_settings(
     assert [file.stat().st_mtime_ns for file in files] == times
 
     gone = pq.read_metadata(files[0]).num_rows
-    files[0].unlink()  # somebody deletes rows, and a crash leaves some whose ids have not been noted
+    files[0].unlink()  # rows are deleted, and a crash leaves some whose ids have not been noted
     shutil.copy(files[1], files[1].with_name(files[1].name.replace("_00000", "_00009")))
     mended = run(rows, "out", model, RULES, **SMALL)
     assert (mended.rows, mended.resumed, mended.checksum) == (600, 600 - gone, first.checksum)

@@ -1,4 +1,4 @@
-"""The loop of somebody who debugs rules: see what is wrong, correct it, take a rule, tune it, learn more, keep it."""
+"""The loop of a user who debugs rules: see what is wrong, correct it, take a rule, tune it, learn more, keep it."""
 
 from __future__ import annotations
 

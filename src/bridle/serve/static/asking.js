@@ -118,7 +118,7 @@ export function createAsking(desk) {
     return undefined;
   }
 
-  /** Curves take longer than figures, and nobody needs them while a slider moves. */
+  /** Curves take longer than figures, and are not needed while a slider moves. */
   const drawCurves = debounce(async () => {
     const { data, check: known } = store.get();
     if (!data?.has_gold || unreadable || !known?.rules.some((/** @type {any} */ rule) => rule.penalty !== null)) return store.set({ curves: null });

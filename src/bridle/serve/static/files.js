@@ -30,7 +30,7 @@ export function createFiles({ store, say, busy, worth, showError }, loading, edi
       showError(null);
       const { data: kept, model: former, rules, file: edited } = store.get();
       store.set({ model, data: null, index: -1, evaluation: null, explain: null, baseline: null });
-      if (!edited && rules === former.rules) edit(() => model.rules); // those of the former model, which nobody has touched
+      if (!edited && rules === former.rules) edit(() => model.rules); // those of the former model, which the user has not edited
       if (kept && !kept.sample) await loading.loadAgain();
       say(`The model is now ${model.name}.`);
     } catch (error) {

@@ -64,7 +64,7 @@ export function createResultPane(store, actions) {
   store.subscribe((state, changed) => {
     if (["explain", "explainError", "text", "index", "data", "model"].some((key) => changed.has(key))) drawNote(state, store);
     if (changed.has("explainError")) {
-      clearTimeout(stale); // not while somebody types: what is being typed cannot be read most of the time
+      clearTimeout(stale); // not during typing: what is being typed cannot be read most of the time
       const mark = () => { byId("stale").hidden = !(state.explain && store.get().explainError); };
       if (state.explainError) stale = window.setTimeout(mark, STILL);
       else mark();

@@ -106,7 +106,7 @@ export function createRulesPane(root, store, announce = () => {}, tuneLine = () 
     if (changed.has("goto") && state.goto) editor.goTo(state.goto.line);
     const drawn = ["rules", "model", "sentences", "check", "evaluation", "curves", "tests", "testsError", "explain", "explainError", "text", "index"].filter((key) => changed.has(key));
     if (!drawn.length) return undefined;
-    if (!waiting.size) { // while somebody types, the letters come first
+    if (!waiting.size) { // during typing, the letters come first
       if (editor.unfinished()) setTimeout(drawLists, TYPING);
       else requestAnimationFrame(drawLists);
     }

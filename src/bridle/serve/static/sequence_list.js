@@ -4,7 +4,7 @@ import { byId, debounce, fill, h } from "./dom.js";
 import { filtersFor, listed, nameOf, numbersOf } from "./filters.js";
 import { counted } from "./words.js";
 
-const AT_ONCE = 100; // sequences that are listed before somebody asks for more
+const AT_ONCE = 100; // sequences that are listed before the user asks for more
 const LONGEST = 90; // characters of a sequence
 
 /** @param {import("./state.js").Store} store */

@@ -33,7 +33,7 @@
  * @property {any} file             answer of GET /rules/file: what the file of the rules holds; null without one
  * @property {{line: number}|null} goto   a line (from 1) of the rules that the editor must show, select and focus.
  *                                  A new object each time, so setting the same line twice is seen twice.
- * @property {{wanted: boolean, svg: string|null, error: any}} picture   the trellis, if somebody wants to see it
+ * @property {{wanted: boolean, svg: string|null, error: any}} picture   the trellis, if the user wants to see it
  *
  * @typedef {Object} Store
  * @property {() => State} get
@@ -50,7 +50,7 @@ export const INITIAL = {
 
 /**
  * A store. Subscribers are called at once, in order. If one calls `set`, the others hear of that afterwards,
- * so nobody sees an older state after a newer one.
+ * so no older state is shown after a newer one.
  *
  * @param {Partial<State>} [initial]
  * @returns {Store}
