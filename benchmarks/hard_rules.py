@@ -79,7 +79,7 @@ def _better(a: Value, b: Value) -> bool:
 def _compare(
     family: Family, peer: str, runs: dict[tuple[int, int], Run], best: dict[tuple[int, int], Decoded], report: Report
 ) -> dict[tuple[int, int], Value]:
-    """Nobody finds anything better than what another one proved to be the best. What the peer found."""
+    """Check that no solver is better than what another one proved to be the best; return the answer of the peer."""
     values = {}
     for (i, k), run in runs.items():
         if run.ids is None:

@@ -45,7 +45,7 @@ class Phrases {
   private:
     struct Edge {
         int32_t node, word;
-        uint32_t child : 30;  // 0, the root, is no child: the slot is free
+        uint32_t child : 30;  // 0: the slot is free, as the root is not a child
         uint32_t ends : 1;    // does a phrase end here?
         uint32_t inner : 1;   // does a phrase go on?
     };

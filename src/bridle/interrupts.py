@@ -1,4 +1,4 @@
-"""Ctrl-C while the command line is still being imported: there is nothing to lose yet, and a traceback does not help."""
+"""Ctrl-C while the command line is imported: there is nothing to lose yet, and a traceback would not help."""
 
 from __future__ import annotations
 

@@ -329,7 +329,8 @@ class Decodings(PackedRows[Decoding]):
         Examples
         --------
         >>> import bridle
-        >>> decodings = bridle.Decoder(["A", "B"]).decode_batch([bridle.Lattice([[0, 1]]), bridle.Lattice([[1, 0]] * 3)])
+        >>> lattices = [bridle.Lattice([[0, 1]]), bridle.Lattice([[1, 0]] * 3)]
+        >>> decodings = bridle.Decoder(["A", "B"]).decode_batch(lattices)
         >>> decodings.padded(fill=-100).tolist()
         [[1, -100, -100], [0, 0, 0]]
         """
