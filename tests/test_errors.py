@@ -297,7 +297,7 @@ def test_errors_survive_another_process() -> None:
     assert clash.value.sequence == 0 and set(clash.value.clash) == {r.forbid("A"), r.present("A")}
 
 
-# ---- code does not read messages ----------------------------------------------------------------------------------------
+# ---- code does not read messages -------------------------------------------------------------------------------------
 
 
 def _is_message(node: ast.expr) -> bool:

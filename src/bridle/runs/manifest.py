@@ -310,7 +310,7 @@ def read(folder: str | os.PathLike[str]) -> Record:
 
 
 class Manifest:
-    """The manifest of a run that is writing shards on this machine. No other process can write into its folder meanwhile.
+    """The manifest of a run that is writing shards on this machine. No other process can write into its folder.
 
     `folder` is made if it does not exist; `resume` says whether to go on with a run that is there. `record` is what it
     says; `is_locked` is False where files cannot be locked. `FileError` if it cannot be written, another process is
