@@ -142,9 +142,9 @@ def test_scores_stand_in_for_probabilities_that_need_too_many_states(monkeypatch
     explanation = Decoder(AB, [r.present("B")]).explain(Lattice([[0.0, 1.0, -np.inf], [1.0, 1.0, 1.0]]))
     assert explanation.probabilities() is None and explanation.probabilities("rules") is None
     built = trellis_of(explanation)
-    assert built.means == "how good by its own score"
+    assert built.size_meaning == "how good by its own score"
     assert built.shade[0] == pytest.approx([0.26894, 0.73106, 0.0], abs=1e-4)
-    assert built.tell is not None and built.tell(0, 2) == "impossible"
+    assert built.hover_text is not None and built.hover_text(0, 2) == "impossible"
 
 
 def test_rules_that_clash() -> None:

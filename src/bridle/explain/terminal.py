@@ -111,7 +111,8 @@ def _print_trellis(trellis: Trellis, console: Console, show: Show) -> None:
         for line in _block(trellis, [chosen[k] for k in panel], [widths[k] for k in panel], margin):
             line.rstrip()
             console.print(line, no_wrap=True, overflow="crop", highlight=False)
-    legend = ["[ ] with rules", *(["( ) without rules"] if trellis.changed else []), f"numbers: {trellis.means}, %"]
+    without = ["( ) without rules"] if trellis.changed else []
+    legend = ["[ ] with rules", *without, f"numbers: {trellis.size_meaning}, %"]
     console.print()
     if missing := unseen(trellis, chosen):
         _print(console, missing)
