@@ -14,13 +14,18 @@ from bridle.serve.guard import respond
 from stopwatch import patience
 
 REQUEST = b"GET / HTTP/1.1\r\nHost: a\r\n"
+LARGE = 20_000_000  # bytes: more than the kernel holds
 
 
-async def app(_scope: Any, _receive: Any, send: Any) -> None:
+async def small(_scope: Any, _receive: Any, send: Any) -> None:
     await respond(send, 200, b"{}")
 
 
-async def opened(state: ServerState, most: int = 100) -> asyncio.Server:
+async def large(_scope: Any, _receive: Any, send: Any) -> None:
+    await respond(send, 200, bytes(LARGE))
+
+
+async def opened(state: ServerState, most: int = 100, app: Any = small) -> asyncio.Server:
     config = uvicorn.Config(app, lifespan="off", access_log=False, timeout_keep_alive=30)
     waiting: dict[Any, Any] = {}
     loop = asyncio.get_running_loop()
@@ -47,6 +52,22 @@ def test_headers_must_come_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
             assert not state.connections
 
     asyncio.run(talk())
+
+
+def test_a_slow_client_gets_all_of_its_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "HEADER_SECONDS", 0.1)
+
+    async def talk() -> int:
+        async with await opened(ServerState(), app=large) as listener:
+            reader, writer = await asyncio.open_connection("127.0.0.1", listener.sockets[0].getsockname()[1])
+            writer.write(REQUEST + b"\r\n")
+            await reader.readuntil(b"\r\n\r\n")
+            await asyncio.sleep(0.5)
+            answer = await asyncio.wait_for(reader.readexactly(LARGE), patience(10))
+            writer.close()
+            return len(answer)
+
+    assert asyncio.run(talk()) == LARGE
 
 
 def test_the_one_that_waits_longest_gives_way() -> None:

@@ -16,7 +16,7 @@ from bridle.deadline import check_stopped, current_stop
 from bridle.serve.errors import HttpError
 from bridle.serve.lanes import Job, Lane
 from serving import Client, long_search, service_of
-from stopwatch import Stopwatch
+from stopwatch import Stopwatch, patience
 
 
 def doubled(jobs: Sequence[Job]) -> None:
@@ -47,6 +47,19 @@ def test_what_waits_is_done_together_in_order() -> None:
 
     assert asyncio.run(ask()) == [2, 4, 6, 8, 10, 12, 14]
     assert sizes == [1, 4, 2]  # a batch is full when it has 100 tokens
+
+
+def test_a_request_that_comes_after_the_end_leaves_no_thread() -> None:
+    """A request that came before a reload may arrive at a lane that was closed."""
+    lane = Lane("test", doubled, threads=3)
+
+    async def ask() -> list[int]:
+        answers = [await lane.submit(1, 5)]
+        lane.close()
+        return [*answers, await lane.submit(2, 5), await lane.submit(3, 5)]
+
+    assert asyncio.run(ask()) == [2, 4, 6]
+    assert lane.join(patience(5))
 
 
 def test_a_full_queue_turns_requests_away() -> None:

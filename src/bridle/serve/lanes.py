@@ -102,7 +102,8 @@ class Lane:
         self.name, self.max_waiting, self._run = name, max_waiting, run
         self._batch_size, self._on_batch, self._after = batch_size, on_batch, after
         self._queue: SimpleQueue[Job | None] = SimpleQueue()
-        self._threads, self._running = threads, 0
+        self._threads, self._running, self._is_closed = threads, 0, False
+        self._lock = threading.Lock()  # of the number of running threads: a lane is closed in another thread
         self._started = list[threading.Thread]()
 
     @property
@@ -116,9 +117,12 @@ class Lane:
             what, cause = "too many requests are waiting", "Try again in a moment."
             got, wanted = f"{self.waiting:,}", f"fewer than {self.max_waiting:,}"
             raise HttpError(429, "busy", what, got=got, wanted=wanted, cause=cause)
-        self._start()
         job = Job(work, size)
-        self._queue.put(job)
+        with self._lock:
+            self._start()
+            self._queue.put(job)
+            if self._is_closed:
+                self._end()
         try:
             async with asyncio.timeout(seconds):
                 return await job.future
@@ -132,10 +136,10 @@ class Lane:
             raise
 
     def close(self) -> None:
-        """End the threads after the waiting jobs. The next request starts them again."""
-        for _ in range(self._running):
-            self._queue.put(None)
-        self._running = 0
+        """End the threads after the waiting jobs. Those of a request that comes later end after its job."""
+        with self._lock:
+            self._is_closed = True
+            self._end()
 
     def join(self, seconds: float) -> bool:
         """Wait until all threads have ended; return False if one is still running after this time."""
@@ -150,6 +154,11 @@ class Lane:
             self._started.append(thread)
             thread.start()
         self._running = self._threads
+
+    def _end(self) -> None:
+        for _ in range(self._running):
+            self._queue.put(None)
+        self._running = 0
 
     def _work(self) -> None:
         ended = False

@@ -32,6 +32,7 @@ from bridle.serve.service import Service
 GRACE = 2.0  # seconds beyond the time of a request for sending answers
 TURN = 0.0005  # seconds for which a thread keeps the interpreter while the event loop waits for it
 HEADER_SECONDS = 10.0  # from the connection, or the last answer, to the end of the headers of a request
+ANSWER_SECONDS = 60.0  # for taking an answer
 IDLE_SECONDS = 5  # that a connection may be idle after an answer
 RESERVE = 64  # connections beyond the limit, so that there is one for /health
 _BACKLOG = 1024
@@ -39,7 +40,7 @@ _log = logging.getLogger("bridle.serve")
 
 
 class Connection(HttpToolsProtocol):
-    """A connection that must send headers in time; the one that waits longest gives way if there are too many.
+    """A connection that must send headers and take answers in time; if there are too many, the oldest gives way.
 
     Clients that open connections and send nothing, or half of their headers, cannot exclude others.
     """
@@ -81,7 +82,8 @@ class Connection(HttpToolsProtocol):
 
     def _wait(self) -> None:
         self._end_wait()
-        self._waiting[self] = self.loop.call_later(HEADER_SECONDS, self.abort)
+        seconds = ANSWER_SECONDS if self.transport.get_write_buffer_size() else HEADER_SECONDS
+        self._waiting[self] = self.loop.call_later(seconds, self.abort)
 
     def _end_wait(self) -> None:
         if (timer := self._waiting.pop(self, None)) is not None:

@@ -245,7 +245,7 @@ def test_every_sentence_is_found_and_goes_on(call: Call) -> None:
     for sentence in SENTENCES:
         example = sentence["example"]
         assert example in proposed(call, ""), example
-        if "(" in example or "[" in example or example.startswith("example"):
+        if any(mark in example for mark in '(["'):  # formulas, penalties, and quotations, in which nothing is completed
             continue
         words = example.split()
         for k in range(1, len(words)):
