@@ -134,7 +134,7 @@ def suggest_rules(service: Service, request: SuggestRequest, rules: RuleText, go
     chosen, kinds = list[Suggestion](), Counter[str]()
     for kind, suggestion in sorted(suggestions, key=lambda pair: _rank(pair[1])):
         gain = None if suggestion.effect is None else suggestion.effect.gain
-        is_harmful = gain is not None and gain.high < 0
+        is_harmful = gain is not None and gain.gain < 0
         if kinds[kind] < _MOST_OF_A_KIND and len(chosen) < (_FEW if is_harmful else _MOST):
             kinds[kind] += 1
             chosen.append(suggestion)

@@ -58,12 +58,15 @@ def test_a_reference_is_repaired_by_a_correction(page: Any) -> None:
     expect(gold).to_contain_text("gold")
     gold.click()
     suggestions = page.locator("#correction .suggested li")
-    expect(suggestions.first).to_contain_text(re.compile(r"\d+ right, \d+ wrong, F1 \+.* points \(interval .*costs \d"))
+    expect(suggestions.first).to_contain_text(re.compile(r"\d+ tokens? becomes? right, \d+ wrong, F1 \+.* points \(interval .*costs \d"))
     assert 3 <= suggestions.count() <= 5
     rule = suggestions.first.locator(".rule").inner_text()
     suggestions.first.get_by_role("button").click()
     added = rules_of(page).removeprefix(rules.rstrip("\n"))
-    assert added.split("\n")[1] == rule and 'example "' in added and " has " in added
+    assert added.split("\n")[1] == rule and 'example "' in added
+    segment = re.findall(r' has \w+ "(.+?)"', added)[0]
+    assert segment in page.locator("#gold-labels").inner_text().replace("\n", "")
+    expect(page.locator("#status")).to_contain_text("Added the rule and the correction as a test case.")
     expect(page.locator("#examples-list .passed")).to_have_count(1)
     expect(page.locator("#scores strong").first).not_to_have_text(f"{before}\u202f%")
     assert f1(page) > before
@@ -119,7 +122,14 @@ def test_rules_are_saved_and_come_back(open_page: OpenPage, own: Own) -> None:
     expect(page.locator("#rules")).to_have_value("present TITLE\n")
     page.click("#undo")
     expect(page.locator("#rules")).to_have_value(text + "# mine too")
+    page.wait_for_timeout(800)
+    page.goto("about:blank")
     own.rules.write_text(text, encoding="utf-8")
+    page.goto(own.address)
+    expect(page.locator("#page-error")).to_contain_text("my.rules changed while this page was closed.")
+    expect(page.locator("#rules")).to_have_value(text)
+    page.get_by_role("button", name="Bring mine back").click()
+    expect(page.locator("#rules")).to_have_value(text + "# mine too")
 
 
 def test_figures_lead_to_sequences(page: Any) -> None:

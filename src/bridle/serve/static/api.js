@@ -106,10 +106,12 @@ export const api = {
   startJob: (body) => call("job", "jobs", body),
   /** @param {string} job @param {boolean} stop */
   askJob: (job, stop) => call("job", "jobs/state", { job, stop }),
+  /** Stop a job although the page goes away. @param {string} job */
+  leaveJob: (job) => navigator.sendBeacon("jobs/state", new Blob([JSON.stringify({ job, stop: true })], { type: "application/json" })),
   /** @returns {Promise<any>} the file of the rules */
   rulesFile: () => call("file", "rules/file"),
   /** @param {string} text @param {string} fingerprint of the file as it was read @param {boolean} overwrite */
-  saveRules: (text, fingerprint, overwrite) => call("file", "rules/save", { text, fingerprint, overwrite }),
+  saveRules: (text, fingerprint, overwrite) => call("save", "rules/save", { text, fingerprint, overwrite }),
   /** @param {string} name @param {string} content in base64 */
   openModel: (name, content) => call("model", "model/open", { name, content }),
   /** @param {any} body as of POST /tag; calls with another rule set are of another kind */

@@ -14,11 +14,11 @@ const ROWS = "#plain, #constrained, #gold-labels";
 
 /**
  * @param {import("./asking.js").Desk} desk
- * @param {() => string} rules   those that requests send
+ * @param {{rules: () => string, tell: (text: string) => void}} asking   the rules that requests send, and what is said with the result
  * @param {import("./rule_list.js").Edit} edit
  * @param {() => import("./language.js").Language} language
  */
-export function createCorrections({ store, say, busy, worth }, rules, edit, language) {
+export function createCorrections({ store, say, busy, worth }, asking, edit, language) {
   const panel = byId("correction");
   /** @type {{start: number, end: number}|null} the tokens that are chosen; end: after the last one */
   let chosen = null;
@@ -123,7 +123,7 @@ export function createCorrections({ store, say, busy, worth }, rules, edit, lang
     for (const button of panel.querySelectorAll(".pick")) button.setAttribute("aria-pressed", String(button.firstChild?.textContent === label));
     const columns = sequence?.columns ?? { [model.columns[0]]: explain.tokens };
     try {
-      const answer = await busy(api.suggest({ columns, at: [start, end], label, rules: rules(), data: data?.id ?? undefined }));
+      const answer = await busy(api.suggest({ columns, at: [start, end], label, rules: asking.rules(), data: data?.id ?? undefined }));
       if (chosen?.start === start && chosen.end === end) draw(box, answer);
     } catch (error) {
       const failure = worth(error);
@@ -148,14 +148,22 @@ export function createCorrections({ store, say, busy, worth }, rules, edit, lang
   function accept(rule, labels) {
     if (!chosen) return;
     const { start, end } = chosen, { explain, model } = store.get();
-    const now = new Set(segments(model, explain.best.labels).map((segment) => JSON.stringify(segment)));
-    const corrected = (/** @type {import("./labels.js").Segment} */ segment) => segment.start <= end && segment.end >= start && !now.has(JSON.stringify(segment));
-    const example = model.takes_text ? testCase(store.get(), labels, corrected) : null;
+    const keys = (/** @type {string[]} */ of) => new Set(segments(model, of).map((segment) => JSON.stringify(segment)));
+    const now = keys(explain.best.labels), gold = explain.gold?.map((/** @type {string|null} */ label) => label ?? "O");
+    const isGold = gold?.slice(start, end).every((/** @type {string} */ label, /** @type {number} */ k) => typeOf(model, label) === typeOf(model, labels[start + k]));
+    const right = isGold ? keys(gold) : null; // a test case must not say what gold denies
+    const corrected = (/** @type {import("./labels.js").Segment} */ segment) => {
+      const key = JSON.stringify(segment);
+      return segment.start <= end && segment.end >= start && !now.has(key) && (!right || right.has(key));
+    };
+    const example = model.takes_text ? testCase(store.get(), rule === null && isGold ? gold : labels, corrected) : null;
+    const spans = example?.spans ?? [];
     edit((text) => {
       const longer = rule === null ? text : addRule(text, rule);
-      return example?.spans.length ? addSpans(longer, example.text, example.spans, language()) : longer;
+      return example && spans.length ? addSpans(longer, example.text, spans, language()) : longer;
     });
-    say(`${rule === null ? "The correction" : example?.spans.length ? "The rule, and the correction as a test case," : "The rule"} stands in the rules now. Undo takes it out.`);
+    const added = [rule === null ? "" : "the rule", spans.length ? "the correction as a test case" : ""].filter(Boolean).join(" and ");
+    asking.tell(added ? `Added ${added}. Undo takes it out.` : "There is no segment here that a test case could name.");
     close();
     byId("constrained").focus();
   }
@@ -176,7 +184,7 @@ export function effectOf(effect) {
   if (!effect) return [];
   if (effect.right === null) return [h("span", {}, `changes ${counted(effect.changed.length, "sequence")}`)];
   return [
-    h("span", { class: effect.right ? "good" : "dim" }, `${effect.right} right`), ", ", h("span", { class: effect.wrong ? "bad" : "dim" }, `${effect.wrong} wrong`),
+    h("span", { class: effect.right ? "good" : "dim" }, `${counted(effect.right, "token becomes", "tokens become")} right`), ", ", h("span", { class: effect.wrong ? "bad" : "dim" }, `${effect.wrong} wrong`),
     effect.gain ? [", F1 ", signed(effect.gain.gain), h("span", { class: "dim" }, ` (${interval(effect.gain)})`)] : null,
     effect.gold_breaks ? h("span", { class: "breaks" }, `; gold breaks it ${effect.gold_breaks}×`) : null,
   ];

@@ -5,7 +5,7 @@ import { byId, fill, h } from "./dom.js";
 
 /**
  * @param {import("./asking.js").Desk} desk
- * @param {{loadFile: (file: File) => Promise<void>, loadAgain: () => Promise<void>}} loading
+ * @param {{loadFile: (file: File) => Promise<void>, loadAgain: () => Promise<void>, tell: (text: string) => void}} loading
  * @param {import("./rule_list.js").Edit} edit
  */
 export function createFiles({ store, say, busy, worth, showError }, loading, edit) {
@@ -14,7 +14,7 @@ export function createFiles({ store, say, busy, worth, showError }, loading, edi
     if (file.name.endsWith(".rules")) {
       const text = await file.text();
       edit(() => text);
-      say(`Opened the rules of ${file.name}. Undo brings the former ones back.`);
+      loading.tell(`Opened the rules of ${file.name}. Undo brings the former ones back.`);
     } else if (file.name.endsWith(".bridle")) {
       await openModel(file);
     } else {
@@ -41,10 +41,12 @@ export function createFiles({ store, say, busy, worth, showError }, loading, edi
 
   // ---- rules that have a file ----
 
+  let saving = false;
   /** @param {boolean} [overwrite] whatever another program has written */
   async function save(overwrite = false) {
     const { file, rules } = store.get();
-    if (!file) return;
+    if (!file || saving) return;
+    saving = true;
     try {
       store.set({ file: await busy(api.saveRules(rules, file.fingerprint, overwrite)) });
       showError(null);
@@ -53,16 +55,19 @@ export function createFiles({ store, say, busy, worth, showError }, loading, edi
       const failure = worth(error);
       if (failure?.code === "changed-outside") tellChanged();
       else if (failure) showError(failure);
+    } finally {
+      saving = false;
     }
   }
 
+  /** @param {string} text @param {string} more @param {[string, () => any][]} actions */
+  function warn(text, more, ...actions) {
+    fill(byId("page-error"), h("div", { class: "problem warning", role: "alert" }, h("p", {}, h("strong", {}, text), more),
+      h("div", { class: "row" }, actions.map(([name, onclick]) => h("button", { type: "button", onclick }, name)))));
+  }
+
   function tellChanged() {
-    const name = store.get().file?.name;
-    fill(byId("page-error"), h("div", { class: "problem warning", role: "alert" },
-      h("p", {}, h("strong", {}, `Another program has changed ${name}.`)),
-      h("div", { class: "row" },
-        h("button", { type: "button", onclick: () => load() }, "Show what the file holds now"),
-        h("button", { type: "button", onclick: () => save(true) }, "Save over it"))));
+    warn(`Another program has changed ${store.get().file?.name}.`, "", ["Show what the file holds now", load], ["Save over it", () => save(true)]);
   }
 
   async function load() {
@@ -74,9 +79,9 @@ export function createFiles({ store, say, busy, worth, showError }, loading, edi
   }
 
   async function compare() {
-    const known = store.get().file;
+    const known = saving ? null : store.get().file;
     const file = known && await api.rulesFile().catch(() => null);
-    if (file && file.fingerprint !== store.get().file?.fingerprint && file.text !== store.get().rules) tellChanged();
+    if (file && !saving && file.fingerprint !== store.get().file?.fingerprint && file.text !== store.get().rules) tellChanged();
   }
 
   byId("open").addEventListener("change", async (/** @type {any} */ event) => {
@@ -115,6 +120,12 @@ export function createFiles({ store, say, busy, worth, showError }, loading, edi
   });
 
   return {
+    /** Offer rules that were not saved, after the file has changed. @param {string} text */
+    offer: (text) => {
+      const close = () => fill(byId("page-error"));
+      warn(`${store.get().file?.name ?? "The rules"} changed while this page was closed.`, " You had changes that were not saved.",
+        ["Bring mine back", () => { edit(() => text); close(); }], ["Forget mine", close]);
+    },
     /** The file of the rules, as the server was started. @returns {Promise<void>} */
     begin: async () => {
       if (!store.get().model.rules_file) return;

@@ -75,20 +75,22 @@ export function keepAddress(store) {
  * @param {import("./state.js").Store} store
  * @param {() => Promise<void>} loadSample
  * @param {() => void} damaged called if the address holds a state that cannot be read
+ * @returns {Promise<string|undefined>} rules that the browser has kept, and that are changes of others than the present ones
  */
 export async function restore(store, loadSample, damaged) {
   const linked = isLink(location.hash);
   const model = store.get().model;
   const kept = linked ? await fromFragment(location.hash) : model && await keptState(store.get());
   if (!kept && linked) damaged();
-  if (!kept || !model) return;
+  if (!kept || !model) return undefined;
   store.set({ rules: kept.rules ?? store.get().file?.text ?? model.rules });
   if (kept.sample === undefined || !model.sample) {
     store.set({ text: kept.text ?? store.get().text, index: -1 });
-    return;
+    return kept.unsaved;
   }
   if (!store.get().data?.sample) await loadSample();
   const count = store.get().data?.sequences.length ?? 0;
   const filter = isFilter(kept.filter ?? "") ? kept.filter : "all";
   store.set({ text: kept.text ?? store.get().text, index: Math.min(Math.trunc(kept.sample), count - 1), filter });
+  return kept.unsaved;
 }

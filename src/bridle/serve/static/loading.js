@@ -2,7 +2,6 @@
 
 import { api, ApiError } from "./api.js";
 import { sampleName } from "./text_pane.js";
-import { capital } from "./words.js";
 
 /** @param {ArrayBuffer} bytes of a file @returns {{text: string, warnings: string[]}} */
 function decoded(bytes) {
@@ -52,7 +51,7 @@ export function createLoading({ store, say, busy, worth, showError }, tell) {
     /** Load the data again, for another model. */
     loadAgain: async () => { if (last) await loadData(last, lastAbout, Math.max(store.get().index, 0)); },
     /** @param {number} [index] the sequence that is shown */
-    loadSample: (index) => loadData(api.sample, { name: capital(sampleName(store.get().model)), sample: true }, index ?? store.get().model.first),
+    loadSample: (index) => loadData(api.sample, { name: sampleName(store.get().model), sample: true }, index ?? store.get().model.first),
     /** @param {File} file read here, in the browser */
     loadFile: async (file) => {
       const { text, warnings } = decoded(await file.arrayBuffer());

@@ -90,7 +90,8 @@ async function begin(model) {
   api.sentences().then((answer) => store.set({ sentences: answer.sentences }), worth);
   await files.begin();
   if (model.sample) await asking.loadSample();
-  await restore(store, asking.loadSample, damaged);
+  const unsaved = await restore(store, asking.loadSample, damaged);
+  if (unsaved !== undefined) files.offer(unsaved);
   keepAddress(store);
   keepState(store);
   if (!store.get().check) askFor(ASKED); // with neither text nor rules, nothing has changed
@@ -103,7 +104,7 @@ const desk = { store, say, busy, worth, showError };
 createBaseline(rulesPane.tools, store, rulesPane.edit);
 const tuning = createTuning(rulesPane.tools, desk, asking.rules, rulesPane.edit);
 const files = createFiles(desk, asking, rulesPane.edit);
-createCorrections(desk, asking.rules, rulesPane.edit, rulesPane.language);
+createCorrections(desk, asking, rulesPane.edit, rulesPane.language);
 byId("undo").addEventListener("click", rulesPane.undo);
 byId("redo").addEventListener("click", rulesPane.redo);
 createResultPane(store, asking);

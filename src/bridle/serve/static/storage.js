@@ -6,7 +6,7 @@ import { fromFragment, toFragment } from "./state.js";
 const WAIT = 300; // milliseconds without a change
 
 /** @param {import("./state.js").State} state @returns {string} */
-const keyOf = (state) => `bridle explorer ${state.model?.name}`;
+const keyOf = (state) => `bridle explorer ${state.model?.name} ${state.model?.rules_file ?? ""}`;
 
 /** @param {import("./state.js").State} state @returns {string} the rules that were opened: kept ones are changes of these */
 const opened = (state) => state.file?.text ?? state.model.rules;
@@ -27,17 +27,19 @@ export function keepState(store) {
 }
 
 /**
- * What was kept when the page was closed; rules are left out if the file or the rules of the server are others now.
+ * What was kept when the page was closed. If the file or the rules of the server are others now, `rules` are left out, and
+ * `unsaved` has what was changed and not saved.
  *
  * @param {import("./state.js").State} state
- * @returns {Promise<any>} as of `fromFragment`; null: nothing was kept
+ * @returns {Promise<any>} as of `fromFragment`, and perhaps `unsaved`; null: nothing was kept
  */
 export async function keptState(state) {
   try {
     const kept = JSON.parse(localStorage.getItem(keyOf(state)) ?? "null");
     const found = kept && await fromFragment(kept.state);
-    if (found && kept.of !== opened(state)) delete found.rules;
-    return found;
+    if (!found || kept.of === opened(state)) return found;
+    const { rules, ...rest } = found;
+    return rules === undefined || rules === kept.of || rules === opened(state) ? rest : { ...rest, unsaved: rules };
   } catch {
     return null;
   }

@@ -92,7 +92,7 @@ export function createTextPane(store, actions) {
 
 /** @param {any} model @returns {string} what its sample data is called: references, unless the server was given its own */
 export function sampleName(model) {
-  return model?.sample_name || "the sample data";
+  return model?.sample_name || "Sample data";
 }
 
 /** @param {any} samples the select @param {import("./state.js").State} state */

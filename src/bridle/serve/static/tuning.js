@@ -21,7 +21,8 @@ export function createTuning(root, { store, say, worth }, rules, edit) {
   const box = h("div", { id: "job", "aria-live": "polite" });
   const row = h("div", { class: "row" }, tune, learn);
   root.append(row, box);
-  let running = false;
+  let running = false, current = ""; // the key of the job
+  window.addEventListener("pagehide", () => { if (current) api.leaveJob(current); });
 
   /** @param {"tune"|"learn"} kind @param {number} [line] */
   async function start(kind, line) {
@@ -34,6 +35,7 @@ export function createTuning(root, { store, say, worth }, rules, edit) {
       h("button", { type: "button", id: "stop-job", onclick: () => { stop = true; } }, "Stop")));
     try {
       let job = await api.startJob({ kind, data: data.id, rules: sent, line });
+      current = job.job;
       while (job.state === "running") {
         await new Promise((done) => { setTimeout(done, PAUSE); });
         job = await api.askJob(job.job, stop);
@@ -48,6 +50,7 @@ export function createTuning(root, { store, say, worth }, rules, edit) {
       fill(box, failure ? problem(failure, store) : null);
     } finally {
       running = false;
+      current = "";
     }
   }
 
@@ -59,9 +62,14 @@ export function createTuning(root, { store, say, worth }, rules, edit) {
       return each.choice !== (penalty === null ? "hard" : "soft") || (penalty !== null && Math.abs(penalty - penaltyOf(each.rule)) > 1e-9);
     });
     const use = () => {
-      edit((text) => (text === sent || linesOf(text).length === now.length ? rows : []).reduce((/** @type {string} */ longer, /** @type {any} */ each) => (
-        each.choice === "off" ? toggle(longer, each.line) : setPenalty(longer, each.line, each.choice === "hard" ? null : penaltyOf(each.rule))), text));
-      fill(box, h("p", { class: "dim" }, "The rules are as tuned now. Undo brings the former ones back."));
+      let gone = 0;
+      edit((text) => rows.reduce((/** @type {string} */ tuned, /** @type {any} */ each) => {
+        const line = lineNow(tuned, now, each.line);
+        if (!line) gone += 1;
+        return each.choice === "off" && line ? toggle(tuned, line) : setPenalty(tuned, line, each.choice === "hard" ? null : penaltyOf(each.rule));
+      }, text));
+      const left = gone ? ` ${counted(gone, "rule that you have changed stays as it is.", "rules that you have changed stay as they are.")}` : "";
+      fill(box, h("p", { class: "dim" }, `${gone < rows.length ? "The rules are as tuned now. Undo brings the former ones back." : ""}${left}`));
     };
     const worthIt = rows.length > 0 && result.best === "tuned";
     fill(box, h("div", { class: "card" }, close(), h("p", {}, h("strong", {}, verdictOf(result))), notes(result),
@@ -103,6 +111,19 @@ export function createTuning(root, { store, say, worth }, rules, edit) {
   });
   row.hidden = true;
   return { tuneLine: (/** @type {number} */ line) => start("tune", line) };
+}
+
+/**
+ * @param {string} text of the rules now
+ * @param {string[]} before lines of an older text
+ * @param {number} line of the older text
+ * @returns {number} the line with the same rule, 0 if there is none
+ */
+function lineNow(text, before, line) {
+  const wanted = readLine(before[line - 1]).sentence;
+  const isSame = (/** @type {string} */ one) => { const { kind, off, sentence } = readLine(one); return kind === "rule" && !off && sentence === wanted; };
+  const lines = linesOf(text);
+  return isSame(lines[line - 1] ?? "") ? line : lines.findIndex(isSame) + 1;
 }
 
 /** @param {any} result @returns {string} */
