@@ -61,6 +61,17 @@ def test_models_and_rules_are_what_eval_says(run: Cli, folder: Path) -> None:
     assert alone["systems"][0] == document["systems"][0] and alone["rules"] == []
 
 
+def test_models_with_rules_of_their_own(run: Cli, folder: Path) -> None:
+    """`m.bridle+b.rules` has the figures of `b.rules` with --model."""
+    with_option = compared(run, folder, "--model", folder / "m.bridle", folder / "b.rules")
+    document = compared(run, folder, folder / "m.bridle", f"{folder / 'm.bridle'}+{folder / 'b.rules'}")
+    assert [system.pop("name") for system in document["systems"]] == ["m.bridle", "m.bridle+b.rules"]
+    assert [system.pop("name") for system in with_option["systems"]] == ["m.bridle", "b.rules"]
+    assert document["systems"] == with_option["systems"]
+    assert {effect.pop("system") for effect in document["rules"]} == {"m.bridle+b.rules"}
+    assert document["rules"] == [{k: v for k, v in effect.items() if k != "system"} for effect in with_option["rules"]]
+
+
 def test_what_is_printed_and_written(run: Cli, folder: Path, tmp_path: Path) -> None:
     words = [
         "compare",
@@ -83,7 +94,8 @@ def test_what_is_printed_and_written(run: Cli, folder: Path, tmp_path: Path) -> 
         (["-", "right.jsonl", "wrong.conll"], "GOLD is read for each system; got standard input"),
         (["gold.conll", "right.jsonl"], "nothing to compare; got one system, right.jsonl"),
         (["gold.conll", "right.jsonl", "right.jsonl"], "a system is named twice"),
-        (["gold.conll", "right.jsonl", "a.rules"], "need a model; got a.rules; wanted --model MODEL"),
+        (["gold.conll", "right.jsonl", "a.rules"], "need a model; got a.rules; wanted --model MODEL, or MODEL+a.rules"),
+        (["gold.conll", "right.jsonl", "nowhere.bridle+a.rules"], "nowhere.bridle: cannot read this file"),
         (["gold.conll", "right.jsonl", "nowhere.txt"], "cannot read this file"),
         (["gold.conll", "right.jsonl", "short.conll"], "another number of tokens than gold"),
         (["gold.conll", "right.jsonl", "wrong.conll", "--html", "wrong.conll"], "would be overwritten"),

@@ -145,8 +145,8 @@ def test_infeasible_skip_and_relax(clashing: Callable[..., Result], tmp_path: Pa
     assert result.exit_code == 1 and "121 sequences, 60 infeasible" in result.stderr
     results = records(result.stdout)
     assert [x["id"] for x in results] == ["good", *["bad", "good"] * 60]
-    best = {"k_best": None} if k else {}
-    assert results[1] == {"id": "bad", "labels": None, "clash": ["at least 2 tokens of A1"], **best}
+    figures = dict.fromkeys(["score", "bound", *(["k_best"] if k else [])])
+    assert results[1] == {"id": "bad", "labels": None, "clash": ["at least 2 tokens of A1"], **figures}
     assert results[0]["labels"] == ["A1", "A1"] == results[-1]["labels"]
     result = clashing("--on-infeasible", "relax", *k)
     assert result.exit_code == 1 and "1 relaxed" in result.stderr
@@ -160,7 +160,7 @@ def test_a_lattice_without_a_path(run: Cli, tmp_path: Path) -> None:
     for mode in ("skip", "relax"):
         result = run("decode", scores, "--labels", "A,B", "--on-infeasible", mode)
         assert result.exit_code == 1
-        assert records(result.stdout)[1] == {"id": 1, "labels": None, "clash": []}
+        assert records(result.stdout)[1] == {"id": 1, "labels": None, "clash": [], "score": None, "bound": None}
     result = run("decode", scores, "--labels", "A,B")
     assert result.exit_code == 3 and ":2: the lattice has no path" in result.stderr
 
@@ -173,7 +173,7 @@ def test_limits_are_told(run: Cli, tmp_path: Path) -> None:
     options = ["--rules", rules, "--engine", "beam"]
     result = run("decode", scores, *options, "--on-infeasible", "skip")
     lost = records(result.stdout)[-1]
-    assert lost.pop("bound") >= -180 and lost == {"id": "lost", "labels": None, "optimal": False}
+    assert lost.pop("bound") >= -180 and lost == {"id": "lost", "labels": None, "optimal": False, "score": None}
     assert result.exit_code == 1 and "stopped before any labelling" in result.stderr
     assert run("decode", scores, *options).exit_code == 3
 

@@ -321,3 +321,10 @@ def test_what_was_read_is_counted(run: Cli, tmp_path: Path) -> None:
     assert "every sequence has one token" in told("a A\n\nb B\n\n" * 20)
     rare = told("a A\nb B\n\n" * 9 + "a AA\n")
     assert "labels that occur once: AA;" in rare and "one sequence" not in rare and "one token" not in rare
+
+
+@pytest.mark.parametrize("command", [["learn", "-o", "-"], ["eval"], ["tag", "conll.bridle"], ["train", "-o", "x"]])
+def test_a_model_is_no_data(run: Cli, folder: Path, monkeypatch: pytest.MonkeyPatch, command: list[str]) -> None:
+    monkeypatch.chdir(folder)
+    result = run(*command, "conll.bridle")
+    assert result.exit_code == 2 and "conll.bridle: this is a model, not a file of sequences" in result.output

@@ -116,7 +116,7 @@ def test_two_lines_are_tagged_without_what_they_do_not_need(run: Cli, folder: Pa
     assert (
         not {"bridle.learn", "bridle.explain", "bridle.spans", "bridle.report.comparison", "bridle.rules.lint"} & names
     )
-    assert "bridle.models.crf" in names and sum(name.partition(".")[0] == "bridle" for name in names) <= 120
+    assert "bridle.models.crf" in names and sum(name.partition(".")[0] == "bridle" for name in names) <= 125
 
 
 def test_a_command_brings_along_only_what_it_needs() -> None:

@@ -60,8 +60,8 @@ def test_code_fits_its_column() -> None:
             assert len(line) <= 88 or line.startswith("#> "), f"{name}: {line}"
 
 
-def test_there_are_six_tutorials() -> None:
-    assert len([name for name in RUNS if "/tutorials/" in name]) == 6
+def test_there_are_seven_tutorials() -> None:
+    assert len([name for name in RUNS if "/tutorials/" in name]) == 7
 
 
 def test_the_script_of_the_million_has_the_rules_of_its_page() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from contextlib import ExitStack
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Annotated
 
@@ -53,7 +54,8 @@ def compare_systems(
         list[str],
         typer.Argument(
             metavar="SYSTEM...",
-            help="Files of predictions, models, or .rules files for --model (a.rules+b.rules: both together).",
+            help="Files of predictions, models, models with .rules files (m.bridle+a.rules+b.rules), or .rules files "
+            "for --model (a.rules+b.rules).",
             show_default=False,
         ),
     ],
@@ -88,6 +90,7 @@ def compare_systems(
     Examples:
       bridle compare gold.txt a.txt b.jsonl c.csv             files of predictions, in any formats
       bridle compare gold.txt old.bridle new.bridle           two models
+      bridle compare gold.txt old.bridle+my.rules new.bridle+my.rules
       bridle compare gold.txt --model m.bridle my.rules       a model without rules and with them
       bridle compare gold.txt --model m.bridle hand.rules learned.rules hand.rules+learned.rules --html page.html
 
@@ -100,10 +103,13 @@ def compare_systems(
     """
     if gold == "-":
         raise FileError("GOLD is read for each system", got="standard input", wanted="the name of a file")
-    refuse_overwrite(html, gold, model, *(part for system in systems for part in _rule_files(system) or [Path(system)]))
+    parts = {system: _parts(system) for system in systems}
+    refuse_overwrite(html, gold, model, *chain(*parts.values()))
     main = None if model is None else bridle.load(model)
     files = Reader(predicted_format, parse_format_options(predicted_option, "--predicted-option"))
-    loaded = {system: bridle.load(system) for system in systems if not _rule_files(system) and is_model(system)}
+    loaded = {
+        path: bridle.load(path) for path, *rules in parts.values() if is_model(path) or (rules and not _is_rules(path))
+    }
     known = {name for tagger in (main, *loaded.values()) if tagger is not None for name in tagger.labels_}
     if not known and on_unknown is not opt.OnUnknown.WRONG:
         raise FileError("--on-unknown is about the labels of models", got="no model", wanted="--model MODEL")
@@ -112,13 +118,16 @@ def compare_systems(
     if main is not None:
         pairs.append(source.by_model(main, [], "")[0])
     for system, name in zip(systems, names[len(pairs) :], strict=True):
-        if rules := _rule_files(system):
-            if main is None:
-                raise FileError(".rules files need a model", got=system, wanted="--model MODEL")
-            labelled, changed = source.by_model(main, rules, name)
+        tagger = loaded.get(parts[system][0])
+        if tagger is not None:
+            labelled, changed = source.by_model(tagger, parts[system][1:], name)
             effects += changed
-        elif system in loaded:
-            labelled, _ = source.by_model(loaded[system], [], name)
+        elif _is_rules(parts[system][0]):
+            if main is None:
+                wanted = f"--model MODEL, or MODEL+{system}"
+                raise FileError(".rules files need a model", got=system, wanted=wanted)
+            labelled, changed = source.by_model(main, parts[system], name)
+            effects += changed
         else:
             labelled = source.by_file(system, main)
         pairs.append(labelled)
@@ -148,10 +157,14 @@ def compare_systems(
         show(comparison.lines())
 
 
-def _rule_files(system: str) -> list[Path]:
-    """Return the files of rules that a system names; none if it is something else."""
-    parts = [system] if Path(system).exists() else system.split("+")
-    return [Path(part) for part in parts] if all(part.endswith(".rules") for part in parts) else []
+def _parts(system: str) -> list[Path]:
+    """Return the files of a system: a model and its rules, rules alone, or predictions."""
+    names = [system] if Path(system).exists() else system.split("+")
+    return [Path(name) for name in names] if all(map(_is_rules, names[1:])) else [Path(system)]
+
+
+def _is_rules(path: str | Path) -> bool:
+    return str(path).endswith(".rules")
 
 
 def _names(systems: list[str]) -> list[str]:

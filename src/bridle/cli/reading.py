@@ -24,7 +24,7 @@ from bridle.errors import FileError, LabelError, RuleError
 from bridle.labels import Labels, Scheme
 from bridle.models import Tagger
 from bridle.models.checks import is_used
-from bridle.models.files import is_model_file
+from bridle.models.files import is_model
 from bridle.report.text import counted, cut
 from bridle.rules.base import Rule, Soft
 from bridle.rules.loading import Line, Loaded, read_files, read_text
@@ -220,7 +220,7 @@ def load_model_rules(paths: Sequence[Path] | None, model: Tagger, *, lenient: bo
 
 def deterministic_rules(paths: Sequence[Path]) -> tuple[DeterministicRules | None, list[Path]]:
     """Load the deterministic rules among files of rules; the second list has the other files."""
-    decide = [path for path in paths if path.is_file() and is_model_file(path)]
+    decide = [path for path in paths if is_model(path)]
     if not decide:
         return None, [*paths]
     if len(decide) > 1:

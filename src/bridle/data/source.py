@@ -25,6 +25,7 @@ from bridle.extras import needed
 BLOCK = 1 << 18  # bytes read at once
 PACKED = (".gz", ".zst")  # suffixes of packed files
 _MARKS = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}  # how they begin
+_MODEL = b"\x89BRIDLE\n"  # how binary files of Bridle begin (models/files.py)
 _ZEROS = bytes(4)  # a gzip file that ends with a size of 0, unless zeros follow it, is empty
 
 
@@ -59,10 +60,19 @@ class Source:
                 self.total = status.st_size
             elif not hasattr(self.raw, "peek"):
                 self.raw = io.BufferedReader(self.raw)
-            head = self.raw.peek(4)[:4]
+            head = self.raw.peek(len(_MODEL))[: len(_MODEL)]
         except (OSError, ValueError, AttributeError) as error:  # a null in the path; no standard input
             self.close()
             raise self.unreadable(error) from None
+        if head == _MODEL:
+            self.close()
+            raise FileError(
+                "this is a model, not a file of sequences",
+                got="a binary file of Bridle",
+                wanted="labelled sequences or text",
+                cause="Models have an argument or option of their own; --help names it.",
+                where=self.name,
+            )
         self.codec = next((codec for mark, codec in _MARKS.items() if head.startswith(mark)), None)
         # what has come in through a pipe is handed on at once; gzip gives its pieces too small for that
         self._grab: Callable[[int], bytes]

@@ -195,19 +195,13 @@ Read = TypeVar("Read")
 Longest = Mapping[str, tuple[int, str]]  # by the name of an array: what no axis exceeds, and what is wrong otherwise
 
 
-def is_model_file(path: str | os.PathLike[str]) -> bool:
-    """Check whether a file begins as model files do: a model, deterministic rules, a checkpoint."""
-    with Path(path).open("rb") as file:
-        return file.read(len(MAGIC)) == MAGIC
-
-
 def open_file(path: str | os.PathLike[str], longest: Longest = MappingProxyType({})) -> Stored:
     """Read a model file and check every byte of it. longest: sizes that are refused before anything is allocated."""
     return read_from(path, partial(_read, shown=str(path), longest=longest))
 
 
 def is_model(path: str | os.PathLike[str]) -> bool:
-    """Return True if a file begins as models do."""
+    """Check whether a file begins as model files do: a model, deterministic rules, a checkpoint."""
     if not Path(path).is_file():
         return False
     with Path(path).open("rb") as file:
