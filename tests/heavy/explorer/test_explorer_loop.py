@@ -58,7 +58,8 @@ def test_a_reference_is_repaired_by_a_correction(page: Any) -> None:
     expect(gold).to_contain_text("gold")
     gold.click()
     suggestions = page.locator("#correction .suggested li")
-    expect(suggestions.first).to_contain_text(re.compile(r"\d+ tokens? becomes? right, \d+ wrong, F1 \+.* points \(interval .*costs \d"))
+    effect = r"\d+ tokens? becomes? right, \d+ wrong, F1 \+.* points \(interval .*costs \d"
+    expect(suggestions.first).to_contain_text(re.compile(effect))
     assert 3 <= suggestions.count() <= 5
     rule = suggestions.first.locator(".rule").inner_text()
     suggestions.first.get_by_role("button").click()
