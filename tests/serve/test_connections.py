@@ -25,6 +25,13 @@ async def large(_scope: Any, _receive: Any, send: Any) -> None:
     await respond(send, 200, bytes(LARGE))
 
 
+async def reading(_scope: Any, receive: Any, send: Any) -> None:
+    while (message := await receive()).get("more_body"):
+        continue
+    if message["type"] != "http.disconnect":
+        await respond(send, 200, b"{}")
+
+
 async def opened(state: ServerState, most: int = 100, app: Any = small) -> asyncio.Server:
     config = uvicorn.Config(app, lifespan="off", access_log=False, timeout_keep_alive=30)
     waiting: dict[Any, Any] = {}
@@ -68,6 +75,24 @@ def test_a_slow_client_gets_all_of_its_answer(monkeypatch: pytest.MonkeyPatch) -
             return len(answer)
 
     assert asyncio.run(talk()) == LARGE
+
+
+def test_half_of_a_body_gives_way_too() -> None:
+    async def talk() -> None:
+        async with await opened(ServerState(), most=2, app=reading) as listener:
+            port = listener.sockets[0].getsockname()[1]
+            streams = [await asyncio.open_connection("127.0.0.1", port) for _ in range(2)]
+            for _, writer in streams:
+                writer.write(REQUEST + b"Content-Length: 9\r\n\r\n{")
+                await writer.drain()
+            streams.append(await asyncio.open_connection("127.0.0.1", port))
+            assert await asyncio.wait_for(streams[0][0].read(), patience(10)) == b""
+            streams[1][1].write(b" " * 8)
+            await asyncio.wait_for(streams[1][0].readuntil(b"{}"), patience(10))
+            for _, writer in streams:
+                writer.close()
+
+    asyncio.run(talk())
 
 
 def test_the_one_that_waits_longest_gives_way() -> None:

@@ -81,6 +81,24 @@ def test_a_body_is_counted_while_it_comes() -> None:
     assert response.status_code == 413
 
 
+def test_all_bodies_together_are_bounded() -> None:
+    client = Client(service_of(body_bytes=1000))
+    begun = 0
+
+    async def slow() -> AsyncIterator[bytes]:
+        nonlocal begun
+        begun += 1
+        yield b" " * 900
+        while begun < 40:
+            await asyncio.sleep(0)
+        yield b'{"texts": []}'
+
+    answers = client.together([("POST", "/tag", None, {"content": slow(), "headers": JSON}) for _ in range(40)])
+    statuses = [answer.status_code for answer in answers]
+    assert (statuses.count(200), statuses.count(503)) == (35, 5)
+    assert client.post("/tag", {"texts": []}).status_code == 200  # what was held is free again
+
+
 def test_a_body_that_does_not_come() -> None:
     client = Client(service_of(seconds=0.05))
 

@@ -178,7 +178,9 @@ def serve(
     services = load_services()
     store = None if corrections is None else Corrections(corrections)
     parts = (("compiled rules", max_compiled), ("data", max_data), ("each sequence at work", sequence_memory))
-    print_stderr(f"bridle: memory besides the models: {', '.join(f'{size} for {what}' for what, size in parts)}")
+    kept = ", ".join(f"{size} for {what}" for what, size in parts)
+    held = f"{limits.all_bodies / 1e6:g}MB of requests, which take several times that when they are parsed"
+    print_stderr(f"bridle: memory besides the models: {kept}, {held}")
     if not is_loopback(host) and token is None:
         warn(f"everybody who can reach {host} can use this server; pass --token, or set BRIDLE_TOKEN")
     one_or_all = services[0] if len(services) == 1 else services

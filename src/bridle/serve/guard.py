@@ -68,6 +68,7 @@ class Guard:
         self._app, self._limits, self._metrics, self._is_stopping = app, limits, metrics, is_stopping
         self._log_requests = log_requests
         self._requests = float("inf") if requests is None else requests
+        self._reading = self._held = 0  # requests whose bodies are being received; bytes of all bodies
         self._token = None if token is None else token.strip().encode()  # secrets from files end with a line break
         self._hosts = None if hosts is None else frozenset(host.lower().encode() for host in hosts)
 
@@ -77,6 +78,7 @@ class Guard:
             await self._app(scope, receive, send)
             return
         begun, status, metrics, headers = time.perf_counter(), 0, self._metrics, dict(scope["headers"])
+        held = 0  # bytes of its body
         request_id = headers.get(_REQUEST_ID, b"")
         if not _GOOD_ID.fullmatch(request_id):
             request_id = secrets.token_hex(8).encode()
@@ -88,10 +90,19 @@ class Guard:
                 message["headers"] = [*message.get("headers", ()), *SECURITY, (_REQUEST_ID, request_id)]
             await send(message)
 
+        def hold(size: int) -> None:
+            nonlocal held
+            held += size
+            self._held += size
+            _check_size(held, self._limits.body_bytes)
+            if self._held > self._limits.all_bodies:
+                what, wanted = "the bodies of all requests are too large together", f"{self._limits.all_bodies:,} bytes"
+                raise HttpError(503, "busy", what, got=f"{self._held:,} bytes", wanted=wanted)
+
         metrics.in_flight += 1
         try:
             self._admit(scope, headers)
-            scope[BODY] = partial(self._read_body, headers, receive)
+            scope[BODY] = partial(self._read_body, headers, receive, hold)
             await self._app(scope, receive, send_secured)
         except Exception as error:
             if status:  # the response has begun
@@ -102,6 +113,7 @@ class Guard:
             await respond(send_secured, failure.status, failure.to_json(), headers=_headers_of(failure))
         finally:
             metrics.in_flight -= 1
+            self._held -= held
             seconds = time.perf_counter() - begun
             metrics.count_request(scope["path"], status, seconds)
             if self._log_requests:
@@ -119,8 +131,8 @@ class Guard:
         if self._is_stopping():
             wanted = "another server, or this one when it is back"
             raise HttpError(503, "stopping", "the server is stopping", wanted=wanted)
-        if self._metrics.in_flight > self._requests and scope["path"] not in RESERVED:
-            got, wanted = f"{self._metrics.in_flight:,}", f"at most {self._requests:,}"
+        if self._metrics.in_flight - self._reading > self._requests and scope["path"] not in RESERVED:
+            got, wanted = f"{self._metrics.in_flight - self._reading:,}", f"at most {self._requests:,}"
             raise HttpError(503, "busy", "too many requests are being answered", got=got, wanted=wanted)
         if self._hosts is not None and _host_name(headers.get(b"host", b"")) not in self._hosts:
             got = headers.get(b"host", b"").decode("latin-1")[:100]
@@ -132,34 +144,36 @@ class Guard:
                 got = "another token" if token else "no token"
                 raise HttpError(401, "token", "a token is needed", got=got, wanted="Authorization: Bearer TOKEN")
 
-    async def _read_body(self, headers: dict[bytes, bytes], receive: Receive) -> bytes:
+    async def _read_body(self, headers: dict[bytes, bytes], receive: Receive, hold: Callable[[int], None]) -> bytes:
         """Return the body, which must be declared as JSON. The rest of a body over the limit is not read."""
-        limit = self._limits.body_bytes
         size = headers.get(b"content-length", b"0")
         if size.isdigit():
-            _check_size(int(size), limit)
+            _check_size(int(size), self._limits.body_bytes)
         kind = headers.get(b"content-type", b"")
         if kind.partition(b";")[0].strip().lower() != JSON:
             got = kind.decode("latin-1")[:100] or "no content type"
             what, wanted = "the body of a request must be JSON", "Content-Type: application/json"
             raise HttpError(415, "content-type", what, got=got, wanted=wanted)
+        self._reading += 1
         try:
             async with asyncio.timeout(self._limits.seconds):
-                return await _read(receive, limit)
+                return await _read(receive, hold)
         except TimeoutError:
             got = f"nothing for {self._limits.seconds:g} seconds"
             raise HttpError(408, "body", "the body of the request did not come in time", got=got) from None
+        finally:
+            self._reading -= 1
 
 
-async def _read(receive: Receive, limit: int) -> bytes:
-    parts, size, more = [], 0, True
+async def _read(receive: Receive, hold: Callable[[int], None]) -> bytes:
+    parts, more = list[bytes](), True
     while more:
         message = await receive()
         if message["type"] == "http.disconnect":
-            raise HttpError(400, "body", "the body of the request is cut off", got=f"{size:,} bytes")
+            raise HttpError(400, "body", "the body of the request is cut off", got=f"{sum(map(len, parts)):,} bytes")
         parts.append(message.get("body", b""))
-        size, more = size + len(parts[-1]), message.get("more_body", False)
-        _check_size(size, limit)
+        more = message.get("more_body", False)
+        hold(len(parts[-1]))
     return b"".join(parts)
 
 

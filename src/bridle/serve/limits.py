@@ -11,6 +11,7 @@ from bridle.labels import MOST_SQUARE
 from bridle.serve.errors import HttpError, too_large
 
 MAX_RULE_CHARACTERS = 5_000  # characters
+BODIES_AT_ONCE = 32  # requests of the largest size that are held at the same time; more, if they are smaller
 TIME_SHARE = 0.2  # share of the time of a request that a single sequence may take
 TRIAL_STATES = 10_000  # of the search for a labelling that is one of many: few sequences need more
 SQUARE_BYTES = 32  # of a pair of labels, in all tables of labels x labels together
@@ -73,6 +74,11 @@ class Limits:
     def to_dict(self) -> dict[str, float]:
         """Return the limits by name."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    @property
+    def all_bodies(self) -> int:
+        """Bytes of the bodies of all requests that are being received, are waiting, or are being answered."""
+        return BODIES_AT_ONCE * self.body_bytes
 
     @property
     def of_sequence(self) -> dict[str, Any]:

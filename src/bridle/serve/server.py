@@ -42,7 +42,7 @@ _log = logging.getLogger("bridle.serve")
 class Connection(HttpToolsProtocol):
     """A connection that must send headers and take answers in time; if there are too many, the oldest gives way.
 
-    Clients that open connections and send nothing, or half of their headers, cannot exclude others.
+    Clients that open connections and send nothing, or half of a request, cannot exclude others.
     """
 
     def __init__(self, waiting: dict[Connection, asyncio.TimerHandle], most: int, **options: Any) -> None:
@@ -64,9 +64,16 @@ class Connection(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def on_headers_complete(self) -> None:
-        """Begin the request."""
-        self._end_wait()
+        """Begin the request. The time for its body is limited where it is read."""
+        if (timer := self._waiting.get(self)) is not None:
+            timer.cancel()
         super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        """The request is complete, and waits for the server; unless it has been refused without its body."""
+        super().on_message_complete()
+        if not self.cycle.response_complete:
+            self._end_wait()
 
     def on_response_complete(self) -> None:
         """Wait for the next request."""
