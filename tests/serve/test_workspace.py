@@ -47,6 +47,15 @@ def test_rules_are_saved_to_their_file(client: Client, tmp_path: Path) -> None:
     assert client.ok("/model")["rules_file"] == "my.rules"
 
 
+def test_a_file_of_windows_keeps_its_lines(client: Client, tmp_path: Path) -> None:
+    path = tmp_path / "my.rules"
+    path.write_bytes(b"\xef\xbb\xbfpresent TITLE\r\npresent DATE\r\n")
+    known = client.ok("/rules/file")
+    assert known["text"] == "present TITLE\npresent DATE\n"
+    saved = client.ok("/rules/save", {"text": "present DATE\n", "fingerprint": known["fingerprint"]})
+    assert path.read_bytes() == b"present DATE\r\n" and client.ok("/rules/file") == saved
+
+
 def test_a_file_that_was_changed_outside_is_kept(client: Client, tmp_path: Path) -> None:
     path = tmp_path / "my.rules"
     path.write_text("present TITLE\n")

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from bridle.atomic import replacing, write_text
+from bridle.atomic import replacing
 from bridle.errors import FileError
 from bridle.models import Tagger, load
 from bridle.serve.errors import HttpError
@@ -53,7 +53,7 @@ class Workspace:
         """Return the file as it is now."""
         path = self._path()
         try:
-            text = path.read_text(encoding="utf-8")
+            text = path.read_text(encoding="utf-8-sig")  # as rules are loaded
         except FileNotFoundError:
             return RulesFile(path.name, None, "")
         except (OSError, UnicodeDecodeError) as error:
@@ -71,8 +71,14 @@ class Workspace:
                 wanted="the file as it was opened or saved last",
                 cause="Load the file, and lose what you changed here; or save, and lose what was changed there.",
             )
-        write_text(path, request.text)
+        text = request.text.replace("\n", "\r\n") if self._has_windows_lines() else request.text
+        with replacing(path, flush_to="disk") as file:
+            file.write(text.encode())
         return RulesFile(path.name, request.text, _fingerprint(request.text))
+
+    def _has_windows_lines(self) -> bool:
+        path = self._path()
+        return path.exists() and b"\r\n" in path.read_bytes()
 
     def _path(self) -> Path:
         if self.rules is None:

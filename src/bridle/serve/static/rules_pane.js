@@ -64,7 +64,8 @@ export function createRulesPane(root, store, announce = () => {}, tuneLine = () 
     const { check, rules: text } = store.get();
     if (check && check.text !== text) return; // of an older text, whose lines had other numbers
     const all = check?.findings ?? [], line = editor.unfinished();
-    const shown = line ? all.filter((/** @type {any} */ finding) => finding.line !== line) : all;
+    const rank = (/** @type {any} */ finding) => Number(finding.level !== "error"); // errors first: they hold up everything
+    const shown = all.filter((/** @type {any} */ finding) => !line || finding.line !== line).sort((/** @type {any} */ a, /** @type {any} */ b) => rank(a) - rank(b));
     editor.setFindings(shown);
     findings.draw(store.get(), shown);
     say("findings", plural(shown.length, "none"));
