@@ -9,6 +9,8 @@ Five samples of labelled sequences, 1,000 sequences without labels, and rules wr
     text without rules        fit(unlabelled=...), decoded under the rules
     text and rules            fit(unlabelled=..., rules=...), decoded without rules
     text, rules; rules at test time      the same, decoded under the rules
+
+`few_labels_others` has other ways that were tried; `few_labels_next` measures `suggest`.
 """
 
 from __future__ import annotations
@@ -20,9 +22,10 @@ from typing import Any
 
 from bridle.models import CRF
 from bridle.processor import simd
-from bridle.report import score
 from experiments.base import Kept, Recipe, Run
 from experiments.few_labels_data import SETS, UNLABELLED, Few, Sample
+from experiments.few_labels_next import AT_RANDOM, MOST, STEP, SUGGESTED, labels_needed
+from experiments.few_labels_others import OTHERS, measure_others
 from experiments.tables import Cell, Chart, Report, Row, Table
 
 SIZES = (5, 10, 20, 25, 50, 100, 300)
@@ -31,20 +34,18 @@ PLAIN, RULES, DRAWN = "labels alone", "rules at test time", "posterior as labels
 TEXT, LEARNED, BOTH = "text without rules", "text and rules", "text, rules; rules at test time"
 WAYS = (PLAIN, RULES, DRAWN, TEXT, LEARNED, BOTH)
 SECONDS = "seconds"
+NEXT_SETS, NEXT_SEED = 3, 10  # other samples than those that `suggest` was designed on
 Figures = dict[str, float]
 
 
 def trial(few: Few, sample: Sample, threads: int, seed: int) -> Figures:
     """Measure all ways on one sample, in percent; and the processor time of training with text and rules."""
-    X, y, rules = sample.few.X, sample.few.y, few.rules
-    options: dict[str, Any] = {"features": few.features, "labels": sample.labels, "threads": threads, "seed": seed}
+    X, y, rules, options = sample.few.X, sample.few.y, few.rules, settings_of(few, sample, threads, seed)
     in_text, in_test = few.given(sample.text), few.given(sample.test.X)
 
     def measured(model: CRF, under: bool) -> float:
         ruled: dict[str, Any] = {"rules": rules, "given": in_test, "on_infeasible": "relax"} if under else {}
-        guessed = model.predict(sample.test.X, threads=threads, **ruled)
-        scores = score(sample.test.y, guessed, model.labels_.scheme)
-        return 100 * float(scores.segments.f1 if few.f1 else scores.accuracy)
+        return few.right(sample, model.predict(sample.test.X, threads=threads, **ruled))
 
     plain = CRF(**options).fit(X, y)
     decoder = plain.decoder(rules, on_infeasible="relax")
@@ -58,6 +59,11 @@ def trial(few: Few, sample: Sample, threads: int, seed: int) -> Figures:
     seconds = time.process_time() - begun
     ways = ((plain, False), (plain, True), (copied, True), (text, True), (both, False), (both, True))
     return {**{way: measured(*how) for way, how in zip(WAYS, ways, strict=True)}, SECONDS: seconds}
+
+
+def settings_of(few: Few, sample: Sample, threads: int, seed: int) -> dict[str, Any]:
+    """Return the settings of a CRF."""
+    return {"features": few.features, "labels": sample.labels, "threads": threads, "seed": seed}
 
 
 class FewLabels(Recipe):
@@ -76,12 +82,34 @@ class FewLabels(Recipe):
             key = [few.name, size, k, run.seed, *map(str, few.rules)]
             return kept.measured(key, lambda: trial(few, few.read(run, size, k), run.threads, run.seed + k))
 
+        def tried(k: int) -> Figures:
+            run.say(f"{cora.name}: other ways, sample {k + 1}")
+
+            def work() -> Figures:
+                sample = cora.read(run, 20, k)
+                return measure_others(cora, sample, settings_of(cora, sample, run.threads, run.seed + k))
+
+            return kept.measured(["others", k, run.seed, *map(str, cora.rules)], work)
+
+        def needed(few: Few, k: int, ruled: bool) -> Figures:
+            run.say(f"{few.name}: which sequences next, {'with' if ruled else 'without'} rules, run {k + 1}")
+            number = run.seed + NEXT_SEED + k
+            key = ["next", few.name, number, *(map(str, few.rules) if ruled else ())]
+            return kept.measured(key, lambda: labels_needed(few, run, number, ruled))
+
         def trials(few: Few, size: int) -> list[Figures]:
             return [measured(few, size, k) for k in range(1 if size == ALL else samples)]
 
         curve = {size: trials(cora, size) for size in sizes}
         at_20 = {few.name: curve[20] if few is cora else trials(few, 20) for few in (cora, *others)}
-        report = Report(self.name, self.title, [_curve(curve), _sets(at_20), _goals(curve)])
+        tried_too = [{**figures, **tried(k)} for k, figures in enumerate(curve[20])]
+        one_by_one = {
+            f"{few.name}, {'with' if ruled else 'without'} rules": [needed(few, k, ruled) for k in range(samples)]
+            for few in ((cora,) if run.quick else SETS[:NEXT_SETS])
+            for ruled in (False, True)
+        }
+        tables = [_curve(curve), _sets(at_20), _others(tried_too), _goals(curve), _next(one_by_one)]
+        report = Report(self.name, self.title, tables)
         ticks = [str(size) for size in sizes]
         series = {way: [_mean(curve[size], way) for size in sizes] for way in WAYS}
         report.charts = [Chart("Cora, labelled references", ticks, series, "lines", "tokens right, %")]
@@ -97,7 +125,12 @@ class FewLabels(Recipe):
             "processor": f"{here.processor}, tier {here.tier}",
             "published figures": "not shown: the tables of the papers were not at hand to check them",
         }
-        report.figures = {"Cora": {str(size): done for size, done in curve.items()}, "20 labels": at_20}
+        report.figures = {
+            "Cora": {str(size): done for size, done in curve.items()},
+            "20 labels": at_20,
+            "others": tried_too,
+            "next": one_by_one,
+        }
         return report
 
 
@@ -120,6 +153,22 @@ def _sets(at_20: dict[str, list[Figures]]) -> Table:
         note = f"{mean(gains):+.1f}{spread} against rules at test time, {better}"
         rows.append(Row(name, [Cell(_mean(done, way), digits=1) for way in WAYS], mean(gains) > 0, note))
     return Table("20 labels: tokens right or F1, %", WAYS, rows)
+
+
+def _others(done: list[Figures]) -> Table:
+    ways = (RULES, *OTHERS, BOTH)
+    row = Row("Cora", [Cell(_mean(done, way), digits=1) for way in ways])
+    return Table("20 labels: what else was tried, decoded under the rules; tokens right, %", ways, [row])
+
+
+def _next(one_by_one: dict[str, list[Figures]]) -> Table:
+    """Compare suggested sequences with random ones."""
+    rows = []
+    for name, done in one_by_one.items():
+        figures = [_mean(done, way) for way in (SUGGESTED, AT_RANDOM)]
+        rows.append(Row(name, [Cell(figure, digits=0) for figure in figures], figures[0] <= 60, "at most 60 wanted"))
+    title = f"Labels that are as good as 100 random ones, found in steps of {STEP}; at most {MOST} were tried"
+    return Table(title, (SUGGESTED, AT_RANDOM), rows)
 
 
 def _goals(curve: dict[int, list[Figures]]) -> Table:

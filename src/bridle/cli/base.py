@@ -31,6 +31,7 @@ COMMANDS = {
     "tag": (["tagging"], "Label sequences with a model, optionally under rules."),
     "eval": (["evaluating"], "Compare labels with gold labels."),
     "compare": (["comparing"], "Compare systems that label the same sequences, with tests of significance."),
+    "suggest": (["suggesting"], "Choose the sequences to label next."),
     "learn": (["learning"], "Learn rules from labelled sequences, with their evidence and penalties."),
     "rules": (["rules", "rules_tune"], "Check, show, test and tune rules."),
     "decode": (["decoding"], "Decode your own scores under rules."),

@@ -372,12 +372,13 @@ def read_all(
     return examples_read, reader.settled(examples_read[0])
 
 
-def read_unlabelled(reader: Reader, paths: list[str], progress: bool | None) -> list[Example]:
-    """Read all sequences of some files as labelled data is read, without labels: tagged text becomes plain text."""
-    reader = Reader.noted({"reader": reader.notes()}, "missing")
+def read_unlabelled(reader: Reader, paths: list[str], progress: bool | None) -> tuple[list[Example], str]:
+    """Read all sequences of some files that may lack labels; also return the format of the last file."""
     sequences: list[Example] = []
+    format = ""
     for path in paths:
         with reading(reader, path, progress, f"reading {Path(path).name}") as (examples, step):
+            format = examples.format
             for k, example in enumerate(examples):
                 sequences.append(example)
                 if k % 1000 == 0:
@@ -385,7 +386,7 @@ def read_unlabelled(reader: Reader, paths: list[str], progress: bool | None) -> 
     if not sequences:
         files = ", ".join(map(source_name, paths))
         raise FileError("there are no sequences", got="nothing", wanted="sequences without labels", where=files)
-    return sequences
+    return sequences, format
 
 
 @dataclass

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from enum import StrEnum
@@ -58,7 +59,7 @@ from bridle.data.standoff import Standoff
 from bridle.decoding.decoder import Decoder
 from bridle.decoding.problem import MOST_MEMORY
 from bridle.errors import Argument, FileError, ModelError, ModelFileError
-from bridle.models import load
+from bridle.models import Tagger, load
 from bridle.runs.counts import RunResult
 from bridle.runs.files import Shards, ShardSize, is_folder, shard_format, write_one, write_shards
 from bridle.runs.run import MEMORY, Run
@@ -319,7 +320,8 @@ def tag(
             asked |= {"scores": scores, "k": best, **settings}
             result = write_shards(run, str(out), shape, options=asked, resume=resume, size=size, on_stop=_report_stop)
         else:
-            shape = _output_format(run, "jsonl" if as_json or k is not None else to, out, to_option, scores)
+            to = "jsonl" if as_json or k is not None else to
+            shape = output_format(tagger, run.first_format, to, out, to_option, scores=scores)
             if isinstance(shape, Standoff) and scores:
                 run.want = ["segment_probabilities"]
             run.ids = "number" if shape.name == "jsonl" else "fill"
@@ -331,13 +333,20 @@ def tag(
     _report(run, result)
 
 
-def _output_format(run: Run, to: str | None, out: str | None, options: list[str] | None, scores: bool) -> Format:
+def output_format(
+    tagger: Tagger,
+    input_format: Callable[[], Format],
+    to: str | None,
+    out: str | None,
+    options: list[str] | None,
+    *,
+    scores: bool,
+) -> Format:
     """Return the format of the output: of the options, of the name of the file, or that of the input."""
-    tagger = run.tagger
+    first = input_format()
     if to is None and not scores and out not in (None, "-") and has_suffix(str(out)):
         with suppress(FileError):  # several formats share the suffix
             to = None if (by_suffix := format_guessed(str(out))) == "text" else by_suffix
-    first = run.first_format()
     name = "jsonl" if to == "json" else to or (first.name if first.name in _ALIKE else None)
     if name is None:
         name = "segmented" if tagger.labels_.scheme == "BMES" and first.name == "text" else "conll"

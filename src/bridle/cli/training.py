@@ -22,6 +22,7 @@ from bridle.cli.base import Command, app, check_model_path, check_writable, exit
 from bridle.cli.progress import ProgressBar
 from bridle.cli.reading import file_groups, load_rules, make_reader, read_all, read_unlabelled, used_examples
 from bridle.cli.training_run import Comparison, Learner
+from bridle.data.reader import Reader
 from bridle.errors import FileError, ModelError, shown
 from bridle.features import SETS
 from bridle.interrupts import INTERRUPTED
@@ -392,7 +393,9 @@ def train(
     known = labels_of(sorted(names), scheme.library_name, more_labels) if needs_labels else None
     loaded_rules = load_rules(rules, known, lenient=lenient)
     trained_under = loaded_rules if learner is Learner.IBT else []
-    text = None if unlabelled is None else read_unlabelled(reader, unlabelled, progress)
+    text = None
+    if unlabelled is not None:  # tagged text becomes plain text
+        text, _ = read_unlabelled(Reader.noted({"reader": reader.notes()}, "missing"), unlabelled, progress)
     model = training_run.make_model(
         learner, common, {name: value for name, value in specific.items() if value is not None}, trained_under
     )

@@ -1,5 +1,6 @@
 """Rules from data: deterministic ones for single tokens, relational ones for whole sequences, and their weights."""
 
+from bridle.learn.active import Suggested, suggest
 from bridle.learn.auditing import Audit, audit, audit_model
 from bridle.learn.evidence import Learned, from_counts, log_odds, rules_of, violations
 from bridle.learn.fitted import FittedRules, PricedRule, fit_rules
@@ -25,6 +26,7 @@ __all__ = [
     "PricedRule",
     "RelationalRules",
     "Scores",
+    "Suggested",
     "TunedRule",
     "TunedRules",
     "audit",
@@ -34,6 +36,7 @@ __all__ = [
     "from_counts",
     "log_odds",
     "rules_of",
+    "suggest",
     "tune_rules",
     "violations",
 ]
