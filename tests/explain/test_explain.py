@@ -195,6 +195,31 @@ def test_nothing_is_decoded_again_if_no_rule_is_broken(monkeypatch: pytest.Monke
     assert Decoder(AB, [r.present("A")]).explain(Lattice([[1.0, 0, 0]])).effects == []
 
 
+def test_prices_are_those_of_leaving_each_rule_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rules that change nothing are left out together, so there are fewer trials than rules."""
+    random, trials, decode = np.random.default_rng(3), list[int](), explanation._decode_with
+
+    def counted(decoder: Decoder, rules: Any, *more: Any) -> Any:
+        trials.append(len(rules))
+        return decode(decoder, rules, *more)
+
+    monkeypatch.setattr(explanation, "_decode_with", counted)
+    texts = [f"at most {k} segment{'s' * (k > 1)} of {name}" for k in (1, 2, 3) for name in "ABC"]
+    rules = [*map(r.parse, [*texts, "A before B", "present C", "starts with O"]), r.present("B").soft(0.5)]
+    rules += [r.forbid("A", at=r.tokens(f"no{k}")) for k in range(40)]
+    decoder, values = Decoder(Labels(list("OABC")), rules), {"tokens": ["x"] * 12}
+    for _ in range(10):
+        lattice = Lattice(random.normal(size=(12, 4)))
+        best = decoder.decode(lattice, values).score
+        without = [decoder.with_rules(rules[:k] + rules[k + 1 :]).decode(lattice, values) for k in range(len(rules))]
+        trials.clear()
+        prices = {effect.rule: effect.price for effect in decoder.explain(lattice, values).effects}
+        assert len(trials) < len(rules)
+        assert [prices.get(rule, 0.0) for rule in rules] == pytest.approx(
+            [each.score - best for each in without], abs=1e-9
+        )
+
+
 def test_prices_and_alternatives_do_not_take_forever(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(explanation, "PATIENCE", 0.0)
     output = hard()

@@ -123,6 +123,21 @@ def test_annotations_are_stored_for_training(tmp_path: Path) -> None:
     again.app.state.close()
     examples = list(read(path, "labelstudio", key="body", scheme="IO", tokens="references"))
     assert [(example.id, (example.labels or [])[0]) for example in examples] == [(1, "VENUE"), (2, "DATE")]
+    deleted = {"action": "ANNOTATIONS_DELETED", "annotations": [{"id": 7}], "project": {"id": 3}}
+    last = Client(service_of(), corrections=Corrections(path))
+    for event, status in (
+        (event_of(4, "TITLE") | {"annotation": {"id": 7, "result": []}}, "stored"),
+        ({**deleted, "project": {"id": 4}}, "ignored"),  # of another project
+        (deleted, "removed"),
+        (deleted, "ignored"),
+        ({"action": "TASKS_DELETED", "tasks": [{"id": 1}, {"id": 5}], "project": {"id": 3}}, "removed"),
+        ({"action": "TASKS_DELETED", "tasks": 1}, "ignored"),
+        (event_of(4, "TITLE") | {"annotation": {"result": "text"}}, "ignored"),
+        (event_of(1, "DATE"), "stored"),
+    ):
+        assert last.ok("/webhook", event) == {"status": status}, event
+    last.app.state.close()
+    assert [example.id for example in read(path, "labelstudio", key="body", scheme="IO", tokens="references")] == [2, 1]
     (tmp_path / "other.jsonl").write_text("[1]\n")
     for bad in (tmp_path / "other.jsonl", tmp_path, tmp_path / "nowhere" / "x"):
         with pytest.raises(FileError, match=r"cannot write this file|not a file of corrections"):

@@ -8,6 +8,9 @@ from typing import Any
 
 import pytest
 
+import bridle
+from bridle.data import Example
+from bridle.serve import Service
 from serving import Client, service_of
 
 
@@ -67,6 +70,18 @@ def test_a_label_that_is_found_needs_no_rule(client: Client) -> None:
     labels = labels_with(client, columns, client.service.default.text)
     answer = client.ok("/suggest", {"columns": columns, "at": [0, 1], "label": labels[0]})
     assert answer["suggestions"] == [] and "already" in answer["message"]
+
+
+def test_other_columns_are_looked_at() -> None:
+    model = bridle.CRF(features=["word[0]", "pos[0]"])
+    rows = [({"word": ["Ada", "wrote", "it"], "pos": ["N", "V", "P"]}, ["PER", "O", "O"])] * 4
+    model.fit([columns for columns, _ in rows], [labels for _, labels in rows])
+    examples = [Example(columns, labels) for columns, labels in rows]
+    other = Client(Service(model, sample=examples))
+    columns = {"word": ["Eve", "went", "off"], "pos": ["V", "V", "X"]}
+    answer = other.ok("/suggest", {"columns": columns, "at": [2, 3], "label": "PER", "data": "sample"})
+    assert "fix PER at pos /X/" in [each["rule"] for each in answer["suggestions"]]
+    other.app.state.close()
 
 
 @pytest.mark.parametrize(

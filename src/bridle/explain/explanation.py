@@ -342,7 +342,11 @@ def explain(decoder: Decoder, lattice: Lattice, given: Mapping[str, Any] | None)
     in_time = (rule if not whole.passed(-GRACE) else None for rule in decoder.rules)  # in long sequences it may be up
     broken = [0 if rule is None else rule.violations(plain.ids, decoder.labels, given) for rule in in_time]
     prices, effects = whole if whole.left is not None else Deadline.after(_limit(decoder)), list[RuleEffect]()
+    unbroken = [k for k, times in enumerate(broken) if not times] if any(broken) else []
+    idle = _idle(decoder, unbroken, best, lattice, given, prices)
     for k, rule in enumerate(decoder.rules if any(broken) else ()):  # if it breaks none, it is the best without any
+        if k in idle:
+            continue
         without = _decode_with(decoder, decoder.rules[:k] + decoder.rules[k + 1 :], lattice, given, prices)
         price = 0.0 if without is None else max(0.0, without.score - best.score)
         if (broken[k] and id(rule) not in given_up) or price > LEAST:
@@ -365,6 +369,29 @@ def _placed(effect: RuleEffect, places: set[int], explanation: Explanation, dead
     if alone is None:
         return effect
     return replace(effect, at=tuple(sorted({*effect.at, *places.intersection(_differ(explanation.plain, alone))})))
+
+
+def _idle(
+    decoder: Decoder,
+    numbers: Sequence[int],
+    best: Decoding,
+    lattice: Lattice,
+    given: Mapping[str, Any] | None,
+    deadline: Deadline,
+) -> set[int]:
+    """Return those of some rules whose price is 0: without all of them at once, the score is the same."""
+    if len(numbers) < 2 or not best.optimal or best.relaxed:
+        return set()
+    left_out = set(numbers)
+    others = [rule for k, rule in enumerate(decoder.rules) if k not in left_out]
+    without = _decode_with(decoder, others, lattice, given, deadline)
+    if without is None or not without.optimal or without.relaxed:
+        return set()
+    if without.score - best.score <= LEAST:
+        return left_out
+    half = len(numbers) // 2
+    halves = numbers[:half], numbers[half:]
+    return {k for part in halves for k in _idle(decoder, part, best, lattice, given, deadline)}
 
 
 def _limit(decoder: Decoder) -> float | None:

@@ -273,10 +273,10 @@ async def _webhook(state: State, request: Any) -> Any:
         return WebhookAnswer("ignored")
     event = msgspec.json.decode(bytes(request))
 
-    def store() -> WebhookAnswer:
-        return WebhookAnswer("stored" if isinstance(event, dict) and corrections.store(event) else "ignored")
+    def take() -> WebhookAnswer:
+        return WebhookAnswer(corrections.take(event) if isinstance(event, dict) else "ignored")
 
-    return await state.call(store)
+    return await state.call(take)
 
 
 _MODEL = _at_once(lambda state: state.service.describe())

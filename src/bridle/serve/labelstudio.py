@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from html import unescape
-from itertools import zip_longest
+from itertools import compress, zip_longest
 from pathlib import Path
 from threading import Lock
 from typing import Any, Literal
@@ -75,9 +75,9 @@ class SetupAnswer(Struct):
 
 
 class WebhookAnswer(Struct):
-    """Acknowledgement of an event: was its annotation stored? The server does not train models."""
+    """Acknowledgement of an event: was its annotation stored, or removed? The server does not train models."""
 
-    status: Literal["stored", "ignored"]
+    status: Literal["stored", "removed", "ignored"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +207,8 @@ def _region(
 class Corrections:
     """A file of annotated tasks, one JSON object per line, which the format `labelstudio` reads.
 
-    A task that is annotated again replaces its line. The file is on the disk before the event is acknowledged.
+    A task that is annotated again replaces its line; one that is deleted, or whose annotation is, loses it. The file is
+    on the disk before the event is acknowledged.
     """
 
     def __init__(self, path: Path) -> None:
@@ -222,38 +223,72 @@ class Corrections:
             wanted = "a file that --corrections wrote, or none"
             raise FileError("not a file of corrections", got="other lines", wanted=wanted, where=str(path)) from None
 
-    def store(self, event: Mapping[str, Any]) -> bool:
-        """Store the annotation of an event; return False if it has none."""
+    def take(self, event: Mapping[str, Any]) -> Literal["stored", "removed", "ignored"]:
+        """Store the annotation of an event, or remove those that were deleted."""
+        action = str(event.get("action"))
+        try:
+            if action in _DELETED:
+                return "removed" if self._remove(event, _DELETED[action]) else "ignored"
+            return "stored" if self._store(event) else "ignored"
+        except FileError as error:  # not the client's fault: status 500, and the log of the server says what
+            raise OSError(str(error)) from error
+
+    def _store(self, event: Mapping[str, Any]) -> bool:
         annotation, task = event.get("annotation"), event.get("task")
         if event.get("action") not in _ANNOTATED or not isinstance(annotation, dict) or not isinstance(task, dict):
             return False
-        project = event.get("project")
+        result = annotation.get("result") or []
+        if not isinstance(result, list):
+            return False
+        annotations = [{**annotation, "result": result}]
         record = {
             "id": task.get("id"),
-            "project": project.get("id") if isinstance(project, dict) else None,
+            "project": _project_of(event),
             "data": task.get("data"),
-            "annotations": [{**annotation, "result": annotation.get("result") or []}],
+            "annotations": annotations,
         }
         line, key = json.dumps(record, ensure_ascii=False).encode("utf-8", "backslashreplace") + b"\n", _key_of(record)
         with self._lock:
-            try:
-                self._write(key, line)
-            except FileError as error:  # not the client's fault: status 500, and the log of the server says what
-                raise OSError(str(error)) from error
+            if key not in self._keys:
+                append(self.path, line)
+            else:
+                self._rewrite(lambda old: _key_of(old) != key, line)
             self._keys[key] = None
         return True
 
-    def _write(self, key: str, line: bytes) -> None:
-        if key not in self._keys:
-            append(self.path, line)
-            return
-        lines = self.path.read_bytes().splitlines(keepends=True)
+    def _remove(self, event: Mapping[str, Any], of: Literal["annotations", "tasks"]) -> bool:
+        deleted = event.get(of)
+        ids = [each.get("id") for each in deleted if isinstance(each, dict)] if isinstance(deleted, list) else []
+        project = _project_of(event)
+
+        def stays(record: dict[str, Any]) -> bool:
+            items = [record] if of == "tasks" else record["annotations"]
+            return record.get("project") != project or all(item.get("id") not in ids for item in items)
+
+        with self._lock:
+            return self._rewrite(stays)
+
+    def _rewrite(self, stays: Callable[[dict[str, Any]], bool], more: bytes = b"") -> bool:
+        """Keep some of the lines and add another one; return whether a line was left out."""
+        lines = [line for line in self.path.read_bytes().splitlines(keepends=True) if line.strip()]
+        records = [json.loads(line) for line in lines]
+        kept = [stays(record) for record in records]
+        if all(kept) and not more:
+            return False
         with replacing(self.path, flush_to="disk") as file:
-            file.writelines(each for each in lines if each.strip() and _key_of(json.loads(each)) != key)
-            file.write(line)
+            file.writelines(compress(lines, kept))
+            file.write(more)
+        self._keys = dict.fromkeys(map(_key_of, compress(records, kept)))
+        return not all(kept)
 
 
 _ANNOTATED = ("ANNOTATION_CREATED", "ANNOTATION_UPDATED")
+_DELETED: dict[str, Literal["annotations", "tasks"]] = {"ANNOTATIONS_DELETED": "annotations", "TASKS_DELETED": "tasks"}
+
+
+def _project_of(event: Mapping[str, Any]) -> Any:
+    project = event.get("project")
+    return project.get("id") if isinstance(project, dict) else None
 
 
 def _key_of(record: Mapping[str, Any]) -> str:

@@ -1,8 +1,8 @@
 """Rules that would repair a wrong label, each with its effect on labelled data and its price.
 
 A correction says that some tokens of a sequence carry a label. Candidates are rules that the present labels break and
-that the best labels with the correction obey: rules about these tokens, their neighbours and phrases (`_of_tokens`),
-about order and number of labels (`_of_labels`), and those that the learner proposes from gold labels
+that the best labels with the correction obey: rules about these tokens, their neighbours, columns and phrases
+(`_of_tokens`), about order and number of labels (`_of_labels`), and those that the learner proposes from gold labels
 (`learn.candidates`). A candidate stays if the best labels under the rules and itself have the correction.
 """
 
@@ -186,7 +186,7 @@ def _candidates(correction: _Correction, gold: GoldData | None) -> list[_Candida
 
 
 def _of_tokens(correction: _Correction, gold: GoldData | None) -> Iterator[_Candidate]:
-    """Propose rules about the texts of the tokens, of their neighbours, and phrases."""
+    """Propose rules about the texts of the tokens and of their neighbours, their look, other columns, and phrases."""
     tokens, at, label = correction.tokens, correction.at, correction.label
     texts = [tokens[t] for t in at]
     phrase = " ".join(texts)
@@ -211,15 +211,26 @@ def _of_tokens(correction: _Correction, gold: GoldData | None) -> Iterator[_Cand
         for side, text in neighbours if len(texts) == 1 else ():
             reason = f"tokens that look like this ({name}) {side} “{text}” are {label}"
             yield _Candidate(r.fix(label, _near(pattern, side, text)), "look there", reason)
+    for column, values in correction.given.items():
+        everywhere = gold is None or gold.given is None or all(column in given for given in gold.given)
+        if column in (correction.service.main, "tokens") or not everywhere or len({values[t] for t in at}) > 1:
+            continue
+        value = values[at.start]
+        exact, whose = re.escape(value), f"tokens whose {column} is “{value}”"
+        yield _Candidate(r.fix(label, r.tokens(exact, column=column)), column, f"{whose} are {label}")
+        for side, text in neighbours if len(texts) == 1 else ():
+            place = _near(exact, side, text, column)
+            yield _Candidate(r.fix(label, place), f"{column} there", f"{whose} {side} “{text}” are {label}")
     if gold is not None and (phrases := _phrases_of(correction, gold)):
         reason = f"{len(phrases)} phrases that the gold labels have as {label} only"
         yield _Candidate(r.fix(label, r.tokens(phrases=phrases)), "list", reason)
 
 
-def _near(pattern: str, side: str, text: str) -> Any:
-    """Return the condition that a token matches and has this text after or before it."""
+def _near(pattern: str, side: str, text: str, column: str | None = None) -> Any:
+    """Return the condition that a token, or its value in a column, matches and has this text after or before it."""
     there = Tokens(re.escape(text))
-    return r.tokens(pattern, after=there) if side == "after" else r.tokens(pattern, before=there)
+    after, before = (there, None) if side == "after" else (None, there)
+    return r.tokens(pattern, column=column, after=after, before=before)
 
 
 def _phrases_of(correction: _Correction, gold: GoldData) -> list[str]:

@@ -129,7 +129,7 @@ def test_a_correction_in_label_studio_becomes_a_rule(run: Cli, tmp_path: Path) -
         )
         labels = gold[task["data"]["text"]]
         result = regions_of(service_of().split(task["data"]["text"])[1], labels, task["data"]["text"])
-        ok(studio.post(f"/api/tasks/{task['id']}/annotations/", json={"result": result, "lead_time": 3.2}))
+        done = ok(studio.post(f"/api/tasks/{task['id']}/annotations/", json={"result": result, "lead_time": 3.2}))
         corrections = tmp_path / "corrections.jsonl"
         until(lambda: corrections.stat().st_size > 0)
         options = {"key": "text", "scheme": "IO", "tokens": "references"}
@@ -150,6 +150,10 @@ def test_a_correction_in_label_studio_becomes_a_rule(run: Cli, tmp_path: Path) -
         rules = (tmp_path / "my.rules").read_text(encoding="utf-8") + suggestions[0]["rule"]
         repaired = ok(bridle.post("/tag", json={"tokens": [answer["tokens"]], "rules": rules}))["results"][0]["labels"]
         assert repaired[at] == labels[at]
+
+        # an annotation that is deleted is no correction any more
+        assert studio.delete(f"/api/annotations/{done['id']}/").is_success
+        until(lambda: not corrections.stat().st_size)
 
 
 def regions_of(offsets: list[tuple[int, int]], labels: list[str], text: str) -> list[dict[str, Any]]:
