@@ -185,7 +185,7 @@ void make_token_columns(PyTokenColumns* self,
             column.kind = TokenColumns::Kind::derived;
             column.table = keep<int32_t>(self->kept, table);
             column.size = int32_t(nb::len(table));
-            column.how = TokenColumns::derivation(function);
+            column.derivation = TokenColumns::derivation(function);
             self->kept.push_back(values);
             column.values = nb::cast<const Strings*>(values);
         }
@@ -198,18 +198,19 @@ int64_t token_ids(const PyTokenColumns& self,
                   const std::vector<std::tuple<In<uint8_t>, In<int64_t>, In<int32_t>>>& sources, In<int64_t> offsets,
                   Out<int32_t> out) {
     const int64_t B = int64_t(offsets.size()) - 1, N = offsets.data()[B];
-    std::vector<TokenColumns::Source> read;
+    std::vector<TokenColumns::Source> texts;
     for (const auto& [bytes, ends, numbers] : sources) {
-        read.push_back({texts_of(bytes, ends), numbers.data()});
+        texts.push_back({texts_of(bytes, ends), numbers.data()});
         check_length(numbers.size(), N);
-        check_length(size_t(read.back().texts.count), N);
+        check_length(size_t(texts.back().texts.count), N);
     }
-    for (const auto& [kind, source, how, values, table, size] : self.columns)
-        if ((kind == TokenColumns::Kind::texts || kind == TokenColumns::Kind::derived) && source >= read.size())
-            throw nb::value_error("there is no such source");
+    for (const TokenColumns::Column& column : self.columns) {
+        const bool reads = column.kind == TokenColumns::Kind::texts || column.kind == TokenColumns::Kind::derived;
+        if (reads && column.source >= texts.size()) throw nb::value_error("there is no such source");
+    }
     check_length(out.size(), N * int64_t(self.columns.size()));
     const nb::gil_scoped_release release;
-    return self.ids(read, offsets.data(), B, out.data());
+    return self.ids(texts, offsets.data(), B, out.data());
 }
 
 void dump_strings(const Strings& self, Out<uint8_t> bytes, Out<int64_t> ends) {

@@ -7,28 +7,32 @@
 namespace bridle {
 namespace {
 
-enum class Of : uint8_t { upper, lower, digit, underscore, mark };
+enum class CharacterClass : uint8_t { upper, lower, digit, underscore, mark };
 
 struct Character {
     uint8_t size;  // in bytes; 0: it is left to Python
-    Of of;
+    CharacterClass kind;
 };
 
 // The first character: ASCII but line feeds and nulls, letters of Latin-1, and the marks from U+2010 to U+203E.
 Character first_of(std::string_view text) {
     const auto byte = [&](size_t k) { return k < text.size() ? static_cast<unsigned char>(text[k]) : 0u; };
     const unsigned c = byte(0), d = byte(1), e = byte(2);
-    if (c >= 'a' && c <= 'z') return {1, Of::lower};
-    if (c >= 'A' && c <= 'Z') return {1, Of::upper};
-    if (c >= '0' && c <= '9') return {1, Of::digit};
-    if (c < 0x80) return {uint8_t(c != 0 && c != '\n'), c == '_' ? Of::underscore : Of::mark};
-    if (c == 0xc3 && d >= 0x80) return {2, d == 0x97 || d == 0xb7 ? Of::mark : d < 0x9f ? Of::upper : Of::lower};
-    if (c == 0xe2 && d == 0x80 && ((e >= 0x90 && e <= 0xa7) || (e >= 0xb0 && e <= 0xbe))) return {3, Of::mark};
-    return {0, Of::mark};
+    if (c >= 'a' && c <= 'z') return {1, CharacterClass::lower};
+    if (c >= 'A' && c <= 'Z') return {1, CharacterClass::upper};
+    if (c >= '0' && c <= '9') return {1, CharacterClass::digit};
+    if (c < 0x80) return {uint8_t(c != 0 && c != '\n'), c == '_' ? CharacterClass::underscore : CharacterClass::mark};
+    if (c == 0xc3 && d >= 0x80)
+        return {2, d == 0x97 || d == 0xb7 ? CharacterClass::mark
+                   : d < 0x9f             ? CharacterClass::upper
+                                          : CharacterClass::lower};
+    if (c == 0xe2 && d == 0x80 && ((e >= 0x90 && e <= 0xa7) || (e >= 0xb0 && e <= 0xbe)))
+        return {3, CharacterClass::mark};
+    return {0, CharacterClass::mark};
 }
 
 // A text and its characters, if the functions here can read all of them.
-struct Read {
+struct ReadableText {
     std::string_view text;
     const Character* characters;
     size_t count;
@@ -37,10 +41,10 @@ struct Read {
     void each(const Each& call) const {
         const char* at = text.data();
         for (size_t k = 0; k < count; at += characters[k++].size)
-            call(std::string_view(at, characters[k].size), characters[k].of);
+            call(std::string_view(at, characters[k].size), characters[k].kind);
     }
-    bool any(Of of) const {
-        return std::any_of(characters, characters + count, [&](const Character& c) { return c.of == of; });
+    bool any(CharacterClass kind) const {
+        return std::any_of(characters, characters + count, [&](const Character& c) { return c.kind == kind; });
     }
     size_t bytes(size_t first, size_t last) const {  // of characters first .. last-1
         size_t sum = 0;
@@ -49,50 +53,58 @@ struct Read {
     }
 };
 
-void add_lower(std::string_view c, Of of, std::string& out) {
+void add_lower(std::string_view c, CharacterClass kind, std::string& out) {
     out += c;
-    if (of == Of::upper) out.back() = static_cast<char>(out.back() + 0x20);
+    if (kind == CharacterClass::upper) out.back() = static_cast<char>(out.back() + 0x20);
 }
 
-void add_shape(const Read& read, std::string& out) {  // runs count once
+void add_shape(const ReadableText& readable, std::string& out) {  // runs count once
     std::string_view last;
-    read.each([&](std::string_view c, Of of) {
-        const std::string_view kind = of == Of::upper ? "X" : of == Of::lower ? "x" : of == Of::digit ? "d" : c;
-        if (kind != last) out += kind;
-        last = kind;
+    readable.each([&](std::string_view c, CharacterClass kind) {
+        const std::string_view symbol = kind == CharacterClass::upper   ? "X"
+                                        : kind == CharacterClass::lower ? "x"
+                                        : kind == CharacterClass::digit ? "d"
+                                                                        : c;
+        if (symbol != last) out += symbol;
+        last = symbol;
     });
 }
 
 // Appends what a function makes of a text.
-void derive(const Derivation& how, const Read& read, std::string& out) {
+void derive(const Derivation& derivation, const ReadableText& readable, std::string& out) {
     const auto flag = [&](bool holds) { out += holds ? "yes" : ""; };
-    const auto [text, characters, count] = read;
-    switch (how.function) {
-        case TextFunction::lower: read.each([&](std::string_view c, Of of) { add_lower(c, of, out); }); break;
-        case TextFunction::shape: add_shape(read, out); break;
+    const auto [text, characters, count] = readable;
+    switch (derivation.function) {
+        case TextFunction::lower:
+            readable.each([&](std::string_view c, CharacterClass kind) { add_lower(c, kind, out); });
+            break;
+        case TextFunction::shape: add_shape(readable, out); break;
         case TextFunction::caps:
-            if (read.any(Of::upper)) add_shape(read, out);
+            if (readable.any(CharacterClass::upper)) add_shape(readable, out);
             break;
         case TextFunction::zeros:
-            read.each([&](std::string_view c, Of of) { of == Of::digit ? out.push_back('0') : add_lower(c, of, out); });
+            readable.each([&](std::string_view c, CharacterClass kind) {
+                kind == CharacterClass::digit ? out.push_back('0') : add_lower(c, kind, out);
+            });
             break;
         case TextFunction::bare:
-            read.each([&](std::string_view c, Of of) {
-                if (of != Of::mark) add_lower(c, of, out);
+            readable.each([&](std::string_view c, CharacterClass kind) {
+                if (kind != CharacterClass::mark) add_lower(c, kind, out);
             });
             break;
         case TextFunction::tail:
-            if (count && characters[count - 1].of >= Of::underscore)
+            if (count && characters[count - 1].kind >= CharacterClass::underscore)
                 out += text.substr(text.size() - characters[count - 1].size);
             break;
-        case TextFunction::digit: flag(read.any(Of::digit)); break;
-        case TextFunction::upper: flag(read.any(Of::upper)); break;
+        case TextFunction::digit: flag(readable.any(CharacterClass::digit)); break;
+        case TextFunction::upper: flag(readable.any(CharacterClass::upper)); break;
         case TextFunction::hyphen: flag(text.find('-') != text.npos); break;
         case TextFunction::prefix:
-            if (count >= how.length) out += text.substr(0, read.bytes(0, how.length));
+            if (count >= derivation.length) out += text.substr(0, readable.bytes(0, derivation.length));
             break;
         case TextFunction::suffix:
-            if (count >= how.length) out += text.substr(text.size() - read.bytes(count - how.length, count));
+            if (count >= derivation.length)
+                out += text.substr(text.size() - readable.bytes(count - derivation.length, count));
             break;
     }
 }
@@ -108,18 +120,18 @@ class Unseen {
         }
         for (int32_t k = 0; k < texts_.size(); ++k) {
             std::string_view text = texts_.at(k);
-            Character c{1, Of::mark};
+            Character c{1, CharacterClass::mark};
             for (; !text.empty() && c.size; text.remove_prefix(c.size)) characters_.push_back(c = first_of(text));
-            readable_.push_back(c.size != 0);
+            is_readable_.push_back(c.size != 0);
             ends_.push_back(characters_.size());
         }
-        ids_.resize(readable_.size());
+        ids_.resize(is_readable_.size());
     }
 
-    // Writes the ids of a column where the texts stand; how many are left.
+    // Writes the ids of a column where the texts stand; returns how many are left.
     int64_t put(const TokenColumns::Column& column, int32_t* out) {
-        if (!column.how) std::fill(ids_.begin(), ids_.end(), TokenColumns::kLeft);
-        else derive_all(*column.how, *column.values);
+        if (!column.derivation) std::fill(ids_.begin(), ids_.end(), TokenColumns::kLeft);
+        else derive_all(*column.derivation, *column.values);
         int64_t left = 0;
         for (size_t k = 0; k < at_.size(); ++k) {
             const int32_t id = ids_[size_t(which_[k])];
@@ -130,24 +142,24 @@ class Unseen {
     }
 
   private:
-    Read read(int32_t k) const {
+    ReadableText readable(int32_t k) const {
         const size_t begin = k ? ends_[size_t(k - 1)] : 0;
         return {texts_.at(k), characters_.data() + begin, ends_[size_t(k)] - begin};
     }
-    void derive_all(const Derivation& how, const Strings& values) {
+    void derive_all(const Derivation& derivation, const Strings& values) {
         std::string_view some[Strings::kSome];
         int32_t numbers[Strings::kSome];
         for (int32_t k = 0; k < texts_.size(); k += Strings::kSome) {
             const int held = std::min(Strings::kSome, texts_.size() - k);
             for (int j = 0; j < held; ++j) {
                 derived_[j].clear();
-                if (readable_[at_of(k, j)]) derive(how, read(k + j), derived_[j]);
+                if (is_readable_[at_of(k, j)]) derive(derivation, readable(k + j), derived_[j]);
                 some[j] = derived_[j];
             }
             values.find_some(some, held, numbers);
             for (int j = 0; j < held; ++j) {
                 int32_t& id = ids_[at_of(k, j)];
-                id = readable_[at_of(k, j)] ? 0 : TokenColumns::kLeft;
+                id = is_readable_[at_of(k, j)] ? 0 : TokenColumns::kLeft;
                 if (!some[j].empty() && numbers[j] != Strings::kUnknown) id = numbers[j] + TokenColumns::kFirst;
             }
         }
@@ -157,7 +169,7 @@ class Unseen {
     Strings texts_;
     std::vector<int64_t> at_;
     std::vector<int32_t> which_, ids_;   // the text at each place; the id of each text
-    std::vector<uint8_t> readable_;      // can the functions here read it?
+    std::vector<uint8_t> is_readable_;   // can the functions here read it?
     std::vector<Character> characters_;  // of all texts
     std::vector<size_t> ends_;           // of the characters of each text
     std::string derived_[Strings::kSome];

@@ -28,9 +28,9 @@ class TokenColumns {
     struct Column {
         Kind kind = Kind::other;
         size_t source = 0;
-        std::optional<Derivation> how = {};  // of texts without a number; none: they are left to Python
-        const Strings* values = nullptr;     // what it may yield
-        const int32_t* table = nullptr;      // (size) the id of each text that has a number
+        std::optional<Derivation> derivation = {};  // of texts without a number; none: they are left to Python
+        const Strings* values = nullptr;            // what it may yield
+        const int32_t* table = nullptr;             // (size) the id of each text that has a number
         int32_t size = 0;
     };
     struct Source {
