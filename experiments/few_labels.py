@@ -24,6 +24,7 @@ from bridle.models import CRF
 from bridle.processor import simd
 from experiments.base import Kept, Recipe, Run
 from experiments.few_labels_data import SETS, UNLABELLED, Few, Sample
+from experiments.few_labels_estimate import ESTIMATES, judge_estimate
 from experiments.few_labels_next import AT_RANDOM, MOST, STEP, SUGGESTED, labels_needed
 from experiments.few_labels_others import OTHERS, measure_others
 from experiments.tables import Cell, Chart, Report, Row, Table
@@ -34,6 +35,7 @@ PLAIN, RULES, DRAWN = "labels alone", "rules at test time", "posterior as labels
 TEXT, LEARNED, BOTH = "text without rules", "text and rules", "text, rules; rules at test time"
 WAYS = (PLAIN, RULES, DRAWN, TEXT, LEARNED, BOTH)
 SECONDS = "seconds"
+ESTIMATED = (5, 20, 50)  # labels
 NEXT_SETS, NEXT_SEED = 3, 10  # other samples than those that `suggest` was designed on
 Figures = dict[str, float]
 
@@ -97,6 +99,11 @@ class FewLabels(Recipe):
             key = ["next", few.name, number, *(map(str, few.rules) if ruled else ())]
             return kept.measured(key, lambda: labels_needed(few, run, number, ruled))
 
+        def estimated(few: Few, size: int, k: int, ruled: bool) -> Figures:
+            run.say(f"{few.name}: estimate with {size} labels, sample {k + 1}")
+            key = ["estimate", few.name, size, k, run.seed, *(map(str, few.rules) if ruled else ())]
+            return kept.measured(key, lambda: judge_estimate(few, run, size, run.seed + k, ruled))
+
         def trials(few: Few, size: int) -> list[Figures]:
             return [measured(few, size, k) for k in range(1 if size == ALL else samples)]
 
@@ -108,7 +115,12 @@ class FewLabels(Recipe):
             for few in ((cora,) if run.quick else SETS[:NEXT_SETS])
             for ruled in (False, True)
         }
+        estimates = {
+            size: [estimated(few, size, k, ruled) for few in SETS for k in range(samples) for ruled in (False, True)]
+            for size in ESTIMATED
+        }
         tables = [_curve(curve), _sets(at_20), _others(tried_too), _goals(curve), _next(one_by_one)]
+        tables.append(_estimates(estimates))
         report = Report(self.name, self.title, tables)
         ticks = [str(size) for size in sizes]
         series = {way: [_mean(curve[size], way) for size in sizes] for way in WAYS}
@@ -130,6 +142,7 @@ class FewLabels(Recipe):
             "20 labels": at_20,
             "others": tried_too,
             "next": one_by_one,
+            "estimates": estimates,
         }
         return report
 
@@ -169,6 +182,12 @@ def _next(one_by_one: dict[str, list[Figures]]) -> Table:
         rows.append(Row(name, [Cell(figure, digits=0) for figure in figures], figures[0] <= 60, "at most 60 wanted"))
     title = f"Labels that are as good as 100 random ones, found in steps of {STEP}; at most {MOST} were tried"
     return Table(title, (SUGGESTED, AT_RANDOM), rows)
+
+
+def _estimates(done: dict[int, list[Figures]]) -> Table:
+    rows = [Row(str(size), [Cell(_mean(its, name), digits=1) for name in ESTIMATES]) for size, its in done.items()]
+    title = "Accuracy without labels, by the number of labels: all data sets, with rules and without; points"
+    return Table(title, ESTIMATES, rows)
 
 
 def _goals(curve: dict[int, list[Figures]]) -> Table:

@@ -233,3 +233,19 @@ def test_a_page_is_written(run: Cli, folder: Path, tmp_path: Path) -> None:
 
 def test_options_that_have_nothing_to_say(run: Cli, folder: Path) -> None:
     assert "GOLD and PREDICTED" in run("eval", folder / "odd.conll", "--predicted-format", "csv").output
+
+
+def test_an_estimate_without_labels(tmp_path: Path, run: Cli) -> None:
+    (tmp_path / "train.txt").write_text("Ann N\nis O\n\nBob N\nis O\n\nRome C\nis O\n\nOslo C\nis O\n")
+    (tmp_path / "heap.txt").write_text("Kim\nis\n\nLima\nis\n")
+    (tmp_path / "my.rules").write_text("fix C at tokens /Lima/\n")
+    gold, heap, rules = (tmp_path / name for name in ("train.txt", "heap.txt", "my.rules"))
+    model = tmp_path / "m.bridle"
+    run.ok("train", gold, "--columns", "word,label", "--features", "ner", "-o", model)
+    output = run.stdout("eval", gold, "--model", model, "--unlabelled", heap, "--rules", rules)
+    assert output.startswith("2 sequences without labels, 4 tokens\ntokens right: about ")
+    figures = json.loads(run.stdout("eval", gold, "--model", model, "--unlabelled", heap, "--json"))
+    assert 0 < figures["low"] < figures["accuracy"] < figures["high"] < 1 and figures["labelled"] == 4
+    for wrong in (["--html", tmp_path / "page.html"], ["--wrong", "3"], ["--by-label"]):
+        assert "--unlabelled" in run.ok("eval", gold, *wrong, "--model", model, "--unlabelled", heap, code=2).stderr
+    assert "--model" in run.ok("eval", gold, "--unlabelled", heap, code=2).stderr

@@ -13,7 +13,9 @@ from experiments.fields import Fields
 
 NAMES, CITIES = ["Ann", "Bob", "Kim", "Eve", "Tom"], ["Rome", "Oslo", "Lima", "Bonn", "Kyiv"]
 TEXT = [{"word": [name, "went", "to", city]} for name, city in product(NAMES, CITIES)]
-FEW = Fields([{"word": ["Ann", "is", "here"]}, {"word": ["Oslo", "is", "big"]}], [["N", "O", "O"], ["C", "O", "O"]])
+FEW = Fields(
+    [{"word": ["Ann", "is", "here"]}, {"word": ["Oslo", "is", "big"]}] * 2, [["N", "O", "O"], ["C", "O", "O"]] * 2
+)
 TEST = Fields([{"word": [word, "is", "here"]} for word in NAMES + CITIES], [[y, "O", "O"] for y in "NNNNNCCCCC"])
 RULES = ["fix C at tokens /[A-Z].*/ after tokens /to/", "fix N at tokens /[A-Z].*/ before tokens /went/  [penalty 16]"]
 

@@ -25,7 +25,10 @@ from bridle.cli.reading import (
     load_model_rules,
     make_model_reader,
     make_reader,
+    model_inputs,
     parse_format_options,
+    read_all,
+    read_unlabelled,
     reading,
     rule_inputs,
     source_name,
@@ -35,7 +38,7 @@ from bridle.cli.reading import (
 from bridle.data import Example, Examples
 from bridle.data.base import Format, format_named
 from bridle.data.detection import Guess
-from bridle.data.documents import batches, document_of
+from bridle.data.documents import batches, document_of, documents_of
 from bridle.data.examples import known
 from bridle.data.files import read_chosen
 from bridle.data.pairing import CHARACTERS, Style, carried_over, check_tokens, paired
@@ -43,6 +46,7 @@ from bridle.data.reader import Reader
 from bridle.data.standoff import Standoff
 from bridle.decoding.documents import cuts_of
 from bridle.errors import Argument, FileError
+from bridle.learn.estimate import estimate_accuracy
 from bridle.learn.evidence import violations
 from bridle.learn.trials import broken_in_documents
 from bridle.models import Tagger
@@ -108,6 +112,13 @@ def evaluate(
             "Count the sequences that break each rule; with --model, also obey the rules. Can be repeated.",
         ),
     ] = None,
+    unlabelled: Annotated[
+        list[str] | None,
+        opt.option(
+            "--unlabelled FILE",
+            "Estimate how many tokens of these sequences --model labels right, calibrated on GOLD. Can be repeated.",
+        ),
+    ] = None,
     lenient: opt.LenientOption = False,
     reads: opt.DataOptions,
     predicted_format: PredictedFormat = None,
@@ -139,9 +150,14 @@ def evaluate(
       bridle eval gold.txt tagged.jsonl         two files, in any formats
       bridle eval gold.txt --model m.bridle     tag and compare, optionally under --rules
       bridle eval gold.txt tagged.txt --wrong 5 --html report.html
+      bridle eval gold.txt --model m.bridle --unlabelled heap.txt --rules my.rules
       bridle eval tagged.txt --json             all figures, with the complete confusion matrix
 
     \b
+    With --unlabelled, only the estimate is printed, with a 95 % interval. It holds for sequences of the same kind as
+    GOLD, which may be the training data: then it is scored by models that were trained on the other sequences of GOLD.
+
+    
     Sequences of two files are matched by their ids if both files have ids, otherwise by their order. In one file, the
     gold labels are in the column "gold" or, in CoNLL, in the last column but one. A sequence without predicted labels
     counts as wrong.
@@ -157,6 +173,12 @@ def evaluate(
         raise FileError("PREDICTED and --model cannot be combined", got="both", wanted="one of them")
     if model is None and on_unknown is not opt.OnUnknown.WRONG:
         raise FileError("--on-unknown is about the labels of a model", got="no --model", wanted="--model MODEL")
+    if unlabelled is not None:
+        if model is None or html is not None or wrong is not None or by_label:
+            got, wanted = "other options", "--model, and neither --html, --wrong nor --by-label"
+            raise FileError("--unlabelled only estimates an accuracy", got=got, wanted=wanted)
+        _estimate(gold, unlabelled, bridle.load(model), rules, lenient, reads, on_unknown, threads, as_json, progress)
+        return
     if gold == predicted == "-":
         raise FileError("both files are standard input", got="- twice", wanted="a file for one of them")
     refuse_overwrite(html, gold, predicted, model, *(rules or ()), flag="--html")
@@ -197,6 +219,41 @@ def evaluate(
         return
     shown = evaluation if wrong is not None else Evaluation(scores, (), broken, pairing.unanswered)
     show(shown.lines(None if by_label else LABELS))
+
+
+def _estimate(
+    gold: str,
+    unlabelled: list[str],
+    tagger: Tagger,
+    rules: list[Path] | None,
+    lenient: bool,
+    reads: opt.DataOptions,
+    on_unknown: opt.OnUnknownOption,
+    threads: int,
+    as_json: bool,
+    progress: bool | None,
+) -> None:
+    """Print an estimate of the accuracy on sequences without labels."""
+    obeyed = load_model_rules(rules, tagger, lenient=lenient)
+    read, _ = read_all(make_model_reader(tagger, *reads.arguments), [gold], progress)
+    labelled = list(used_examples(read, tagger.labels_, on_unknown))
+    X, y, given = model_inputs(labelled)
+    examples, _ = read_unlabelled(make_model_reader(tagger, *reads.arguments, "missing"), unlabelled, progress)
+    texts, _, values = model_inputs(examples)
+    estimate = estimate_accuracy(
+        tagger,
+        texts,
+        (X, y),
+        obeyed,
+        given=values,
+        labelled_given=given,
+        groups=documents_of(labelled),
+        threads=threads,
+    )
+    if as_json:
+        typer.echo(json_line(estimate.to_dict()))
+    else:
+        show(estimate.lines())
 
 
 def _check_shared(scores: Scores, where: str, tagger: Tagger | None) -> None:

@@ -2,6 +2,7 @@
 
 from bridle.learn.active import Suggested, suggest
 from bridle.learn.auditing import Audit, audit, audit_model
+from bridle.learn.estimate import Estimate, estimate_accuracy
 from bridle.learn.evidence import Learned, from_counts, log_odds, rules_of, violations
 from bridle.learn.fitted import FittedRules, PricedRule, fit_rules
 from bridle.learn.joint import JointWeights
@@ -20,6 +21,7 @@ __all__ = [
     "Decided",
     "DeterministicRules",
     "Effect",
+    "Estimate",
     "FittedRules",
     "JointWeights",
     "Learned",
@@ -32,6 +34,7 @@ __all__ = [
     "audit",
     "audit_model",
     "cross_fit",
+    "estimate_accuracy",
     "fit_rules",
     "from_counts",
     "log_odds",
