@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 
+#include "simd/compiler.h"
 #include "simd/kernels.h"
 
 namespace bridle {
@@ -14,6 +15,10 @@ namespace {
 // What these do shows in `benchmarks/documents.py`.
 constexpr double kApart = 1e-9, kNothing = 1e-13;
 constexpr int kRounds = 12;         // over blocks that are not at rest, for one over all tokens
+constexpr int kFewOf = 20;          // blocks are few if so many times their tokens are less than all
+constexpr double kAtRest = 1e-4;    // a score that moves less
+constexpr int kReach = 8;           // occurrences of a chain on each side that are not at rest either
+constexpr int kFewLabels = 16;      // whose transitions are all tried: looking for those that can win takes longer
 constexpr int64_t kStretch = 4096;  // tokens between two looks at the clock
 
 }  // namespace
@@ -165,7 +170,9 @@ void JointTrellis::step_back(Part& part, int t) {
         double* into = H + size_t(q) * width_;
         if (part.steps.per_step())
             kernels().dense_back(part.steps.score(t), part.steps.extra(t), w, into, m_, int(width_));
-        else kernels().step_back(part.steps.table(t).view(), w, into, room_.data());
+        else if (const TableView& view = part.steps.table(t).view(); m_ <= kFewLabels && !view.flat)
+            kernels().step_ahead(w, view.columns, m_, int(width_), into);
+        else kernels().step_back(view, w, into, room_.data());
     }
 }
 
@@ -261,12 +268,13 @@ bool JointTrellis::average(int o) {
     }
     if (first < 0) return false;
     if (M1_[second] < top1 - kApart && M2_[first] < top2 - kApart) disturb(o);
-    bool moves = false;
+    double most = 0;
     for (int c = 0; c < K; ++c) {  // less the largest, so that no constant wanders about
         M1_[c] = M1_[c] > -kInf && M2_[c] > -kInf ? 0.5 * ((M2_[c] - top2) - (M1_[c] - top1)) : 0.0;
-        moves = moves || std::abs(M1_[c]) > kNothing;
+        most = std::max(most, std::abs(M1_[c]));
     }
-    if (!moves) return true;
+    if (most <= kNothing) return true;
+    moved_ = std::max(moved_, most);
     for (int c = 0; c < K; ++c) theta[c] -= M1_[c];
     for (int y = 0; y < m_; ++y) u[y] += M1_[kind_of[y]];
     for (int q = 0; q < Q; ++q)
@@ -277,7 +285,8 @@ bool JointTrellis::average(int o) {
 void JointTrellis::disturb(int o) {
     const Chain& chain = chains_[occurrences_[o].chain];
     const int last = chain.first + chain.count - 1;
-    for (int x = std::max(chain.first, o - 1); x <= std::min(last, o + 1); ++x) restless_[token_of_[x] / kBlock] = 1;
+    for (int x = std::max(chain.first, o - kReach); x <= std::min(last, o + kReach); ++x)
+        restless_[token_of_[x] / kBlock] = 1;
 }
 
 double JointTrellis::chain_value(const Chain& chain, int o, const double* from) const {
@@ -288,10 +297,22 @@ double JointTrellis::chain_value(const Chain& chain, int o, const double* from) 
     return top;
 }
 
+void JointTrellis::prefetch(int64_t x, int step) const {
+    const int64_t near = x + 6 * step, far = x + 12 * step;
+    if (std::min(near, far) < 0 || std::max(near, far) >= n_) return;
+    if (const int o = first_of_[far]; o >= 0) BRIDLE_PREFETCH(&occurrences_[o]);
+    if (const int o = first_of_[near]; o >= 0) {
+        const size_t cells = occurrences_[o].cells;
+        for (const std::vector<double>* numbers : {&theta_, &L_, &R_}) BRIDLE_PREFETCH(numbers->data() + cells);
+        BRIDLE_PREFETCH(&chains_[occurrences_[o].chain]);
+    }
+}
+
 bool JointTrellis::sweep_ahead(Part& part, int low, int high) {
     for (int t = low; t < high; ++t) {
         if ((++seen_ & (kStretch - 1)) == 0) control_.check();
         step_ahead(part, t);
+        prefetch(part.at + t, 1);
         for (int o = first_of_[part.at + t]; o >= 0; o = occurrences_[o].next) {
             Chain& chain = chains_[occurrences_[o].chain];
             if (o > chain.first) {
@@ -309,6 +330,7 @@ bool JointTrellis::sweep_back(Part& part, int low, int high, bool averaging) {
     for (int t = high - 1; t >= low; --t) {
         if ((++seen_ & (kStretch - 1)) == 0) control_.check();
         step_back(part, t);
+        prefetch(part.at + t, -1);
         for (int o = last_of_[part.at + t]; o >= 0; o = occurrences_[o].before) {
             Chain& chain = chains_[occurrences_[o].chain];
             if (o + 1 < chain.first + chain.count) {
@@ -340,7 +362,13 @@ bool JointTrellis::sweep() {
 }
 
 bool JointTrellis::sweep_restless_blocks() {
-    for (int round = 0; round < kRounds; ++round) {
+    const bool few = std::count(restless_.begin(), restless_.end(), 1) * kBlock * kFewOf < n_;
+    int64_t swept = 0;
+    moved_ = kInf;
+    active_.assign(restless_.size(), 0);
+    for (int round = 0; few ? swept < n_ && moved_ > kAtRest : round < kRounds; ++round) {
+        for (size_t b = 0; few && b < active_.size(); ++b) restless_[b] = active_[b] |= restless_[b];
+        moved_ = 0;
         ranges_.clear();
         int64_t tokens = 0;
         for (size_t k = 0; k < parts_.size(); ++k) {
@@ -356,6 +384,7 @@ bool JointTrellis::sweep_restless_blocks() {
             }
         }
         if (ranges_.empty() || tokens > n_) return true;
+        swept += tokens;
         for (const Range& r : ranges_)
             if (!sweep_ahead(parts_[r.part], r.low, r.high)) return false;
         std::fill(restless_.begin(), restless_.end(), uint8_t{0});

@@ -14,7 +14,7 @@
 
 namespace bridle {
 
-constexpr int64_t kBlock = 32;  // tokens that are swept together
+constexpr int64_t kBlock = 16;  // tokens that are swept together
 
 // One sequence.
 struct Part {
@@ -81,8 +81,8 @@ class JointTrellis {
     double* scores(const Part& part, int t) { return U_.data() + part.rows + size_t(t) * width_; }
     bool sweep_back(bool averaging);  // over all tokens
     bool sweep();                     // over all tokens, both ways
-    // Where trellis and chain want different kinds, the blocks around are swept again. A few times, since they are few: what is far
-    // away from them hardly changes. False: some token has no label left.
+    // Where trellis and chain want different kinds, the blocks around are swept again: a few times, since what is far away from
+    // them hardly changes; if they are few, until they are at rest. False: some token has no label left.
     bool sweep_restless_blocks();
     double bound() const;
     void close(int o, int kind);
@@ -124,6 +124,8 @@ class JointTrellis {
     // Averages what the trellis and the chain say of an occurrence. False: no label is left for it.
     bool average(int o);
     void disturb(int o);
+    // Fetches what is known of occurrences that a sweep comes to soon; step: 1 ahead, -1 back.
+    void prefetch(int64_t x, int step) const;
     double chain_value(const Chain& chain, int o, const double* from) const;  // at its end, o; from: L or R
     // Forwards over tokens low .. high-1 of a sequence, F[low - 1], H and R being right.
     bool sweep_ahead(Part& part, int low, int high);
@@ -133,11 +135,13 @@ class JointTrellis {
     // Rebuilds the scores of a token under theta and what is closed.
     void restore(int o);
 
-    std::vector<int> last_of_;   // (n)  the last occurrence of a token; -1: none
-    std::vector<double> U_;      // (n of live sequences, width)
-    std::vector<double> F_;      // (n of live sequences, Q, width)
-    std::vector<Range> ranges_;  // tokens to sweep
+    std::vector<int> last_of_;     // (n)  the last occurrence of a token; -1: none
+    std::vector<double> U_;        // (n of live sequences, width)
+    std::vector<double> F_;        // (n of live sequences, Q, width)
+    std::vector<Range> ranges_;    // tokens to sweep
+    std::vector<uint8_t> active_;  // (blocks of tokens)  was it restless since it was last swept with all others?
     int64_t seen_ = 0;
+    double moved_ = 0;  // the most that a score was moved since this was last set to 0
     std::vector<double> M1_, M2_, top_, w_;
     std::vector<int32_t> room_;
     Fold fold_;  // caches product automata

@@ -306,15 +306,17 @@ Answer Search::best(const Sequence& s, const SearchLimits& limits, Control& cont
     Instance instance(s, limits, control, counters, scratch_);
     Incumbent incumbent;
     std::vector<int> broken;
+    bool agrees = true;
     const bool started = control.completes([&] {
         broken = start(instance, incumbent);
+        agrees = s.agreements.empty() || !(incumbent.bound > -kInf) || scratch_.verdict.agrees;
         if (known && incumbent.bound > -kInf) consider(instance, known, incumbent);
     });
     if (!started) {
         if (incumbent.bound == kInf) control.give_up();
         return stopped(std::move(incumbent));
     }
-    if (!s.agreements.empty() && incumbent.bound > -kInf && (!broken.empty() || !scratch_.verdict.agrees))
+    if (!agrees || (!s.agreements.empty() && !broken.empty()))
         return best_in_agreement({s}, s.agreements, limits, control, *this, counters, known);
     const auto soft_and_local = [&](int k) {
         return s.automata[k].mode != Mode::hard && PricedSequence::fits(s, s.automata[k]);

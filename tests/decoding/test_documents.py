@@ -24,6 +24,10 @@ def test_against_enumeration(part: int) -> None:
     assert [text for seed in seeds for text in examine_document(seed)] == []
 
 
+def test_a_labelling_that_is_known_does_not_hide_that_the_best_path_disagrees() -> None:
+    assert examine_document(1014755) == []
+
+
 def sentences(*texts: str, seed: int = 0) -> tuple[list[Lattice], list[dict[str, list[str]]]]:
     rng = np.random.default_rng(seed)
     return [Lattice(rng.normal(size=(len(x.split()), 3))) for x in texts], [{"tokens": x.split()} for x in texts]
