@@ -136,7 +136,8 @@ KINDS = (
         "A name means one thing in one text: if `Paris` is a person in one place, it is a person everywhere. Usually "
         "make it soft and restrict it to content words, because words such as *of* repeat everywhere. Labels of one "
         "segment type count as equal, such as `B-PER` and `I-PER`. With `ignoring case` at the end, `Apple` and "
-        "`APPLE` are equal.",
+        "`APPLE` are equal. With the name of a column and an expression, its values are compared: `same label for "
+        "equal lemma /.*/`, or, with ids of coreference, `same label for equal entity /[^_].*/`.",
     ),
     Kind(
         "in_document",

@@ -31,10 +31,13 @@ BIO = Labels(["O", "B-X", "I-X", "B-Y"], "BIO")
         (r.same_label_for_equal(), BIO, "a b a", "B-X I-X I-X", 0),  # one type
         (r.same_label_for_equal(), BIO, "a b a", "B-X I-X B-Y", 1),
         (r.same_label_for_equal(), PLAIN, "", "", 0),
+        (r.same_label_for_equal(r.tokens("[^_].*", column="name")), PLAIN, "x y x", "PER PER LOC", 1),
+        (r.same_label_for_equal(r.tokens("2", column="name")), PLAIN, "x y x", "PER O LOC", 0),
     ],
 )
 def test_what_it_means(rule: r.Rule, labels: Labels, tokens: str, y: str, violations: int) -> None:
-    assert rule.violations(y.split(), labels, {"tokens": tokens.split()}) == violations
+    given = {"tokens": tokens.split(), "name": list("121")[: len(tokens.split())]}
+    assert rule.violations(y.split(), labels, given) == violations
     assert r.parse(str(rule)) == rule
 
 

@@ -184,7 +184,8 @@ def _mentions(
         for k, g in enumerate(groups):
             if g >= 0 and before[k] != after[k]:
                 b, t = at[k]
-                text, others = str(givens[b][TOKENS][t]), votes[g, after[k]]
+                texts = givens[b].get(TOKENS) or rule.rule.texts(givens[b], sizes[b])
+                text, others = str(texts[t]), votes[g, after[k]]
                 mention = Mention(b, t, text, before[k], after[k], others, sizes_of[g], 0.0)
                 mentions.setdefault(k, (mention, b, t))
     return [mentions[k] for k in sorted(mentions)]

@@ -1,7 +1,8 @@
 """One label for equal tokens: same_label_for_equal.
 
-Tokens of a sequence that have the same text make a group. Groups of two or more are numbered from 1 in the order in
-which they begin, and the number of its group is the mark of a token, written bit by bit by eight places:
+Tokens of a sequence that have the same text, or the same value in another column, make a group. Groups of two or more
+are numbered from 1 in the order in which they begin, and the number of its group is the mark of a token, written bit by
+bit by eight places:
 
     mark[t] = g        token t is one of group g; 0: its text does not repeat
     violations = sum over g of  #{consecutive tokens t < u of group g:  kind[y[t]] != kind[y[u]]}
@@ -38,8 +39,13 @@ _FEWER = "Compare fewer tokens, such as those that begin with a capital: tokens 
 class Equal(NamedTuple):
     """The tokens that are compared, and whether case matters."""
 
-    pattern: Tokens | None = None  # those that match; None: all
+    pattern: Tokens | None = None  # those that match, by their values in its column; None: all, by their texts
     ignoring_case: bool = False
+
+    @property
+    def column(self) -> str:
+        """The column whose values are compared."""
+        return TOKENS if self.pattern is None else self.pattern.column or TOKENS
 
 
 _ALL = Equal()
@@ -82,7 +88,7 @@ class EqualPlace(Place):
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns of the data that it reads."""
-        return (TOKENS,)
+        return (self.equal.column,)
 
     def positions(self, n: int, given: Mapping[str, Any]) -> list[int]:
         """Return the positions in a sequence of n tokens."""
@@ -101,7 +107,8 @@ class EqualPlace(Place):
 class SameLabelForEqual(Rule):
     """Tokens with the same text carry the same label (under BIO and similar schemes: the same type).
 
-    Each token that differs from the one before it with the same text is one violation.
+    Each token that differs from the one before it with the same text is one violation. A pattern of another column
+    compares the values of that column instead.
     """
 
     text = ("same label for equal {equal:equal}",)
@@ -124,11 +131,12 @@ class SameLabelForEqual(Rule):
         return self.groups_of(self.texts(given, n))
 
     def texts(self, given: Mapping[str, Any], n: int) -> list[str]:
-        """Return the texts of n tokens."""
-        tokens = given.get("tokens") if isinstance(given, dict) else None
-        if type(tokens) is list and len(tokens) == n and set(map(type, tokens)) <= {str}:
-            return tokens
-        return texts_of(given, TOKENS, n)
+        """Return the texts of n tokens, or their values in the column that is compared."""
+        column = self.equal.column
+        values = given.get(column) if isinstance(given, dict) else None
+        if type(values) is list and len(values) == n and set(map(type, values)) <= {str}:
+            return values
+        return texts_of(given, column, n)
 
     def groups_of(self, texts: Sequence[str]) -> npt.NDArray[np.int32]:
         """Return the groups of tokens with these texts."""
@@ -189,7 +197,8 @@ def same_label_for_equal(tokens: Tokens | None = None, *, case: str = "exact") -
     Parameters
     ----------
     tokens : Tokens, optional
-        Compare only tokens that match: ``tokens(regex)``. None means all.
+        Compare only tokens that match: ``tokens(regex)``, or ``tokens(regex, column="lemma")`` for those whose lemmas
+        match and are equal. None means all, by their texts.
     case : {"exact", "ignored"}, default "exact"
         With "ignored", ``Apple`` and ``APPLE`` are equal.
 
@@ -197,8 +206,8 @@ def same_label_for_equal(tokens: Tokens | None = None, *, case: str = "exact") -
     -------
     Rule
         Each token that disagrees with the one before it with the same text is one violation. The texts come with each
-        sequence as ``given={"tokens": [...]}``. Any number of texts may repeat. Inside ``not``, ``or`` and
-        ``implies``, and with ``engine="ilp"``, at most 255 may, and a few are practical.
+        sequence as ``given={"tokens": [...]}``, the values of a column under its name. Any number of texts may repeat.
+        Inside ``not``, ``or`` and ``implies``, and with ``engine="ilp"``, at most 255 may, and a few are practical.
 
     Examples
     --------
@@ -210,10 +219,12 @@ def same_label_for_equal(tokens: Tokens | None = None, *, case: str = "exact") -
     >>> rule.holds(["PER", "O", "PER"], labels, given), rule.holds(["PER", "O", "LOC"], labels, given)
     (True, False)
     """
-    if tokens is not None and (not isinstance(tokens, Tokens) or tokens.column is not None):
+    if tokens is not None and not isinstance(tokens, Tokens):
         got = f"given({tokens.key!r})" if isinstance(tokens, Given) else repr(tokens)
         raise RuleError(
-            "invalid `tokens` of a rule about equal tokens", got=got, wanted="tokens(regex) without a column, or None"
+            "invalid `tokens` of a rule about equal tokens",
+            got=got,
+            wanted="tokens(regex), tokens(regex, column=...) or None",
         )
     if case not in ("exact", "ignored"):
         raise RuleError("unknown `case` of a rule about equal tokens", got=repr(case), wanted="'exact' or 'ignored'")

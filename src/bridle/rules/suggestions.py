@@ -351,7 +351,7 @@ def _fits(word: str, piece: str | Slot) -> tuple[float, str]:
     elif piece.type == "equal":
         if low == "words":
             return 1.0, "tokens"
-        pattern = r"(?i:tokens)( .*)?"
+        pattern = r"(?i:tokens)( .*)?|\w+ /.*"
     else:
         pattern = r"given \w+|\d+:\d+(, \d+:\d+)*"
     return (0.0 if re.fullmatch(pattern, word) else math.inf), word

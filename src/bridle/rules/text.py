@@ -389,8 +389,11 @@ class _Parser:
         return Place.spans(() if self.skip("word", "nowhere") else self.listed(self.span))
 
     def equal(self) -> Equal:
-        self.take("word", "tokens")
-        pattern = self.pattern(None) if self.next_is("regex") or self.next_is("quoted") else None
+        pattern = None
+        if any(token.kind in ("regex", "quoted") for token in self.tokens[self.at + 1 : self.at + 2]):
+            pattern = self.pattern(self.column())
+        else:
+            self.take("word", TOKENS)
         return Equal(pattern, ignoring_case=self.ignoring() is not None)
 
     def unit(self) -> str:
@@ -424,8 +427,7 @@ class _Parser:
         if self.end_token_is_next():
             self.at += 2
             return EndToken("first" if self.tokens[self.at - 2].text == "first" else "last")
-        text = self.quoted() if self.next_is("quoted") else self.take("word")
-        column = None if text == TOKENS else text
+        column = self.column()
         if self.skip("word", "in"):
             phrases = self.files.phrases(self.quoted(_FILE))
         elif self.skip("word", "among"):
@@ -433,6 +435,10 @@ class _Parser:
         else:
             return self.pattern(column)
         return TokensIn(phrases, self.ignoring(), column)
+
+    def column(self) -> str | None:
+        text = self.quoted() if self.next_is("quoted") else self.take("word")
+        return None if text == TOKENS else text
 
     def pattern(self, column: str | None) -> Tokens:
         if self.next_is("quoted"):
