@@ -124,7 +124,7 @@ export function createAsking(desk) {
     if (!data?.has_gold || unreadable || !known?.rules.some((/** @type {any} */ rule) => rule.penalty !== null)) return store.set({ curves: null });
     const sent = rules;
     const curves = await api.curves(data.id, sent).catch((error) => { worth(error); return null; });
-    if (curves && rules === sent) store.set({ curves });
+    if (rules === sent) store.set({ curves });
     return undefined;
   }, STILL);
 

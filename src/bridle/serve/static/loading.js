@@ -33,7 +33,7 @@ export function createLoading({ store, say, busy, worth, showError }, tell) {
       const warnings = [...(about.warnings ?? []), ...(data.warnings ?? [])];
       store.set({
         data: { ...data, ...about, warnings }, index: data.sequences.length ? Math.min(index, data.sequences.length - 1) : -1,
-        evaluation: null, evaluationError: null, filter: "all", search: "", sort: "order",
+        evaluation: null, evaluationError: null, curves: null, filter: "all", search: "", sort: "order",
       });
       tell(warnings[0] ?? "");
     } catch (error) {

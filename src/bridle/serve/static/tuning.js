@@ -20,7 +20,9 @@ export function createTuning(root, { store, say, worth }, rules, edit) {
   const learn = h("button", { type: "button", id: "learn", title: "Find rules in the loaded data that make the labels better" }, "Find more rules");
   const box = h("div", { id: "job", "aria-live": "polite" });
   const row = h("div", { class: "row" }, tune, learn);
-  root.append(row, box);
+  const seen = h("p", { class: "dim", id: "seen", hidden: true },
+    "The model was trained on this data, so rules seem to help less here than on other texts. Tuning and learning take the scores of models that have not seen it.");
+  root.append(row, seen, box);
   let running = false, current = ""; // the key of the job
   window.addEventListener("pagehide", () => { if (current) api.leaveJob(current); });
 
@@ -107,6 +109,7 @@ export function createTuning(root, { store, say, worth }, rules, edit) {
   tune.addEventListener("click", () => start("tune"));
   learn.addEventListener("click", () => start("learn"));
   store.subscribe((state, changed) => {
+    if (changed.has("curves") || changed.has("data")) seen.hidden = !state.data || !state.curves?.seen;
     if (changed.has("data") || changed.has("model")) row.hidden = !state.data?.has_gold || !state.model?.workspace;
   });
   row.hidden = true;
