@@ -189,6 +189,9 @@ def test_a_budget_that_is_over_leaves_out_single_rules() -> None:
     assert [(rule.gold, rule.plain, rule.best) for rule in result.rules] == [
         (rule.gold, rule.plain, rule.best) for rule in whole.rules
     ]
+    again = evaluate(rules, data, budget=0)  # nothing is left to be tried
+    assert again.complete and again.rules == whole.rules
+    assert not evaluate(rules[:1], data, budget=0).complete  # other rules
 
 
 def test_data_remembers_a_bounded_number_of_rules(monkeypatch: pytest.MonkeyPatch) -> None:

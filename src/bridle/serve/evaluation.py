@@ -43,7 +43,8 @@ _MOST_MISTAKES = 20  # kinds of mistakes that are listed
 class EvaluateRequest(RulesRequest, kw_only=True):
     """Rules to evaluate on uploaded data.
 
-    After `budget` seconds, no further rule is tried alone or left out, and `complete` is false.
+    After `budget` seconds, no further rule is tried alone or left out, and `complete` is false; the next request with
+    the same rules goes on there.
     """
 
     data: str
@@ -152,6 +153,9 @@ class EvaluateAnswer(Struct, kw_only=True):
     seconds: float
 
 
+_LeftOut = tuple[Quality | None, list[int], Gain | None]  # quality without it, sequences that it changes, its gain
+
+
 class GoldData:
     """Scores of sequences, values that rules refer to (`given`), and gold labels if there are any.
 
@@ -175,6 +179,7 @@ class GoldData:
         self._places = RecentCache(_MAX_RULES, 1 << 26)  # condition on tokens -> its name, and where it holds
         self._names = count()
         self._alone = RecentCache(_MAX_RULES, 1 << 26)  # rule and options -> quality with this rule alone
+        self._left_out: tuple[Any, dict[int, _LeftOut]] = None, {}  # rules and options; what leaving out a rule does
 
     @cached_property
     def plain(self) -> Ids:
@@ -297,6 +302,13 @@ class GoldData:
             quality = self.quality(trials.best([r]))
             self._alone.keep(key, quality, 100)
         return quality
+
+    def left_out(self, rules: Sequence[Rule], options: Mapping[str, Any]) -> dict[int, _LeftOut]:
+        """Return what leaving out each rule does, as far as calls with these rules have found it out."""
+        key = list(rules), dict(options)
+        if self._left_out[0] != key:
+            self._left_out = key, {}
+        return self._left_out[1]
 
     def f1_gain(self, before: Trial, after: Trial) -> Gain | None:
         """Return what the labels of a trial gain in F1 over those of another one, with a bootstrap interval."""
@@ -421,8 +433,8 @@ def evaluate(
 ) -> EvaluateAnswer:
     """Compute the effect of rules on labelled sequences, together and one by one.
 
-    Hard rules that no labelling obeys are relaxed. After `budget` seconds, no further rule is tried alone or left out.
-    `options` are those of `Decoder`, such as ``time_limit``.
+    Hard rules that no labelling obeys are relaxed. After `budget` seconds, no further rule is tried alone or left out;
+    the next call with the same rules goes on there. `options` are those of `Decoder`, such as ``time_limit``.
 
     >>> import bridle
     >>> labels = bridle.Labels(["O", "A"], scheme="IO")
@@ -440,20 +452,19 @@ def evaluate(
     )
     full = trials.full
     best = full.trial
-    figures, complete = [], True
+    figures, left_out = [], data.left_out(rules, options)
     for r, rule in enumerate(rules):
-        alone = without = changed = gained = None
+        alone = without = gained = None
         at = RuleSequences(
             None if gold is None else numbers(gold[:, r]), numbers(plain[:, r]), numbers(full.broken[:, r]), None
         )
-        if not deadline.passed():
-            left_out = trials.best([k for k in range(len(rules)) if k != r])
-            at.changed = data.differing(best.ids, left_out.ids)
-            changed = len(at.changed)
-            alone, without = data.quality_alone(r, rule, trials, options), data.quality(left_out)
-            gained = data.f1_gain(left_out, best)
-        else:
-            complete = False
+        if r not in left_out and not deadline.passed():
+            trial = trials.best([k for k in range(len(rules)) if k != r])
+            left_out[r] = data.quality(trial), data.differing(best.ids, trial.ids), data.f1_gain(trial, best)
+        if r in left_out:
+            without, at.changed, gained = left_out[r]
+            alone = data.quality_alone(r, rule, trials, options)
+        changed = None if at.changed is None else len(at.changed)
         counts = None if at.gold is None else len(at.gold), len(at.plain), len(at.best)
         figures.append(RuleFigures(None, str(rule), *counts, alone, without, changed, gained, at))
     none = trials.best([])
@@ -473,6 +484,6 @@ def evaluate(
         errors=data.errors(best),
         errors_without=data.errors(none),
         mistakes=data.mistakes(best),
-        complete=complete,
+        complete=len(left_out) == len(rules),
         seconds=time.perf_counter() - begun,
     )

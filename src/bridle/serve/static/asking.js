@@ -134,11 +134,14 @@ export function createAsking(desk) {
     if (unreadable) return void store.set({ evaluationError: unreadable });
     try {
       const sentRules = rules;
-      const show = (/** @type {any} */ evaluation) => {
+      let tried = -1, budget = /** @type {number|undefined} */ (AT_ONCE);
+      for (;;) { // each answer goes on where the one before it stopped
+        const evaluation = await busy(api.evaluate(data.id, sentRules, budget));
         if (store.get().data?.id === data.id) store.set({ evaluation, evaluationError: null });
-        return evaluation.complete;
-      };
-      if (!show(await busy(api.evaluate(data.id, sentRules, AT_ONCE)))) show(await busy(api.evaluate(data.id, sentRules)));
+        const now = evaluation.rules.filter((/** @type {any} */ row) => row.changed !== null).length;
+        if (evaluation.complete || (now <= tried && budget === undefined)) return;
+        [tried, budget] = [now, undefined];
+      }
     } catch (error) {
       const failure = worth(error);
       const sent = failure?.code === "unknown-data" && again ? loading.again() : null;
