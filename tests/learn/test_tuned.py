@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
 
 from bridle import ModelError, RuleError, rules
 from bridle.learn import TunedRules, tune_rules
-from bridle.learn.tuned import _best
+from bridle.learn.tuned import Ways, _best
 from bridle.rules import Soft
 from tests.learn.test_fitted import data, exact, model
 
@@ -69,7 +69,24 @@ def test_the_verdict_rests_on_figures_of_one_test() -> None:
 def test_the_best_way_is_the_one_that_scores_highest(
     none: list[float], written: list[float], tuned: list[float], best: str
 ) -> None:
-    assert _best({"none": np.array(none), "written": np.array(written), "tuned": np.array(tuned)}) == best
+    assert _best(qualities(none, written, tuned, times=25)) == best
+
+
+def qualities(*ways: list[float], times: int) -> dict[Ways, Any]:
+    return {way: np.tile(values, times) for way, values in zip(get_args(Ways), ways, strict=True)}
+
+
+def test_few_sequences_must_speak_clearly_against_the_rules_as_written() -> None:
+    assert _best(qualities([0, 0, 0, 0, 0], [0, 0, 0, 0, 0], [1, 1, 1, 0, 0], times=1)) == "written"
+    assert _best(qualities([1, 1, 1, 1, 1], [0, 0, 0, 0, 0], [1, 1, 1, 0, 0], times=1)) == "none"
+    assert _best(qualities([0, 0, 0, 0, 0], [0, 0, 0, 0, 0], [1, 1, 1, 0, 0], times=4)) == "tuned"
+
+
+def test_a_note_says_that_few_sequences_decide_nothing() -> None:
+    X, y = data("train")
+    result = tune_rules(model(), ["no duplicates of TITLE", "DATE before TITLE"], X[:6], y[:6], threads=1)
+    better = any(f["quality"] > result.figures["written"]["quality"] for f in result.figures.values())
+    assert result.best == "written" and better == any("kept" in note for note in result.notes)
 
 
 def test_rules_that_do_not_help_are_not_recommended() -> None:

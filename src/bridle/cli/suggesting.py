@@ -58,10 +58,10 @@ def suggest(
     as_json: opt.JsonOption = False,
     progress: opt.ProgressOption = None,
 ) -> None:
-    """Choose the sequences to label next: those whose labels would teach the model most.
+    """Choose the sequences to label next.
 
-    They have many tokens whose labels are uncertain under the rules, of words that are frequent in the data and that
-    the other suggested sequences lack. Label them, add them to the training data, train again, and ask again.
+    Their labels would teach the model most: they have many tokens whose labels are uncertain under the rules, of words
+    that are frequent in the data and that the other suggested sequences lack. Label them, add them to the training data, train again, and ask again.
 
     \b
     Examples:

@@ -2,7 +2,8 @@
 
 A hard rule that gold never breaks starts hard; all others are soft, at prices learned jointly (pricing.py), or off if
 the price is 0. Then, rule by rule, another choice is taken if it labels significantly better. The tuned rules (each
-fold under rules tuned on the others) are compared with no rules and with the rules as written.
+fold under rules tuned on the others) are compared with no rules and with the rules as written. Few sequences must be
+significantly better under others for the written rules to be given up.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ _ADVICE: dict[Ways, str] = {
     "tuned": "use the tuned rules",
 }
 _SURE = 0.1  # the p of a sign test below which another choice is taken
+_FEW = 100  # sequences; with fewer, a better mean is no evidence against what a person has written
 _HEADS = ("written", "tuned", "gold breaks", "model breaks", "better", "worse", "gain", "rule")
 
 
@@ -81,6 +83,7 @@ class TunedRules(Drawn):
         All rules, in their order.
     best : {"none", "written", "tuned"}
         The way that labels held-out sequences best: no rules, the rules as they were written, or as they were tuned.
+        With fewer than 100 sequences, the rules as written, unless another way is significantly better.
     figures : dict
         For each of the three, shares of held-out sequences: ``"exact"``, ``"f1"``, ``"accuracy"``, ``"quality"``.
     gains : dict of str to Comparison
@@ -279,6 +282,9 @@ def tune_rules(
     }
     qualities = {way: tuner.quality(scores) for way, scores in ways.items()}
     best = _best(qualities)
+    notes = [*judged.notes, *tuner.pricing.notes]
+    if any(values.mean() > qualities[best].mean() for values in qualities.values()):
+        notes.append("the rules as written are kept: so few sequences do not show that another way is better")
     return TunedRules(
         tuner.rows(chosen.times(multiple)),
         best,
@@ -290,14 +296,21 @@ def tune_rules(
         judged.scores.source,
         judged.scores.fingerprint,
         multiple,
-        (*judged.notes, *tuner.pricing.notes),
+        tuple(notes),
     )
 
 
 def _best(quality: dict[Ways, Floats]) -> Ways:
-    """Choose the way with the highest mean quality; of equal ones, the one with the fewest rules."""
+    """Choose the way with the highest mean quality; of equal ones, the one with the fewest rules.
+
+    With few sequences, it must be better than the rules as written by a sign test.
+    """
     means = {way: float(values.mean()) for way, values in quality.items()}
-    return max(("none", "tuned", "written"), key=lambda way: means[way])
+    written = quality["written"]
+    ways: list[Ways] = ["none", "tuned", "written"]
+    if len(written) < _FEW:
+        ways = [way for way in ways if way == "written" or Comparison.of(written, quality[way]).p < _SURE]
+    return max(ways, key=lambda way: means[way])
 
 
 @dataclass(frozen=True, slots=True)
