@@ -61,7 +61,8 @@ def suggest(
     """Choose the sequences to label next.
 
     Their labels would teach the model most: they have many tokens whose labels are uncertain under the rules, of words
-    that are frequent in the data and that the other suggested sequences lack. Label them, add them to the training data, train again, and ask again.
+    that are frequent in the data and that the other suggested sequences lack. Label them, add them to the training
+    data, train again, and ask again.
 
     \b
     Examples:
