@@ -268,6 +268,8 @@ def test_a_segment_is_corrected_by_dragging(page: Any) -> None:
     expect(page.locator("#constrained .chosen")).to_have_count(3)
     words = [tokens.nth(t).get_attribute("data-t") for t in (1, 3)]
     assert words == ["1", "3"]
+    page.get_by_role("button", name="Add the token after").click()  # for touch screens
+    expect(page.locator("#constrained .chosen")).to_have_count(4)
     page.locator("#correction .pick", has_text="VENUE").click()
     expect(page.locator("#suggestions")).to_contain_text(re.compile("Each of these rules|No single rule"))
     page.keyboard.press("Escape")

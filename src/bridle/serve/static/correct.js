@@ -94,6 +94,17 @@ export function createCorrections({ store, say, busy, worth }, asking, edit, lan
     return offsets ? [...text].slice(offsets[start][0], offsets[end - 1][1]).join("") : tokens.slice(start, end).join(" ");
   }
 
+  /** A button that chooses a further token, where nothing can be dragged. @param {string} sign @param {string} does @param {number} before @param {number} after @returns {any} */
+  function grow(sign, does, before, after) {
+    const { start, end } = /** @type {any} */ (chosen), a = start + before, b = end - 1 + after;
+    const onclick = () => {
+      choose(a, b);
+      ask();
+      panel.querySelector(`.grow[aria-label="${does}"]`)?.focus();
+    };
+    return h("button", { type: "button", class: "small grow", title: does, "aria-label": does, hidden: a < 0 || b >= store.get().explain.tokens.length, onclick }, sign);
+  }
+
   /** @param {boolean} [focus] */
   function ask(focus = false) {
     const { explain, model } = store.get();
@@ -105,7 +116,8 @@ export function createCorrections({ store, say, busy, worth }, asking, edit, lan
     const names = [...new Set([...(right ? [right] : []), ...model.types, ...outside])];
     fill(panel, h("div", { class: "card", role: "group", "aria-label": "Correct a label" },
       h("button", { type: "button", class: "close", "aria-label": "Close", onclick: close }, "×"),
-      h("p", {}, h("strong", {}, "Choose the right label of "), h("bdi", { class: "bit" }, words(start, end)), h("strong", {}, ":")),
+      h("p", {}, h("strong", {}, "Choose the right label of "), grow("←", "Add the token before", -1, 0), " ", h("bdi", { class: "bit" }, words(start, end)), " ",
+        grow("→", "Add the token after", 0, 1), h("strong", {}, ":")),
       h("div", { class: "row labels" }, names.map((name) => h("button", {
         type: "button", class: `pick ${typeClass(model, labelOf(model, name))}`, onclick: () => suggest(name),
       }, h("bdi", {}, name), name === right ? h("small", {}, " gold") : null))),
