@@ -118,11 +118,13 @@ def test_annotations_are_stored_for_training(tmp_path: Path) -> None:
     for other in ({"action": "PROJECT_UPDATED"}, {"action": "ANNOTATION_CREATED", "task": 3}, [], 7):
         assert own.ok("/webhook", other) == {"status": "ignored"}
     own.app.state.close()
+    path.write_bytes(path.read_bytes().rstrip())  # as an editor may leave it
     again = Client(service_of(), corrections=Corrections(path))  # after a restart
+    assert again.ok("/webhook", event_of(5, "DATE")) == {"status": "stored"}
     assert again.ok("/webhook", event_of(2, "DATE", "ANNOTATION_UPDATED")) == {"status": "stored"}
     again.app.state.close()
     examples = list(read(path, "labelstudio", key="body", scheme="IO", tokens="references"))
-    assert [(example.id, (example.labels or [])[0]) for example in examples] == [(1, "VENUE"), (2, "DATE")]
+    assert [(example.id, (example.labels or [])[0]) for example in examples] == [(1, "VENUE"), (5, "DATE"), (2, "DATE")]
     deleted = {"action": "ANNOTATIONS_DELETED", "annotations": [{"id": 7}], "project": {"id": 3}}
     last = Client(service_of(), corrections=Corrections(path))
     for event, status in (
@@ -130,7 +132,7 @@ def test_annotations_are_stored_for_training(tmp_path: Path) -> None:
         ({**deleted, "project": {"id": 4}}, "ignored"),  # of another project
         (deleted, "removed"),
         (deleted, "ignored"),
-        ({"action": "TASKS_DELETED", "tasks": [{"id": 1}, {"id": 5}], "project": {"id": 3}}, "removed"),
+        ({"action": "TASKS_DELETED", "tasks": [{"id": 1}, {"id": 5}, {"id": 6}], "project": {"id": 3}}, "removed"),
         ({"action": "TASKS_DELETED", "tasks": 1}, "ignored"),
         (event_of(4, "TITLE") | {"annotation": {"result": "text"}}, "ignored"),
         (event_of(1, "DATE"), "stored"),

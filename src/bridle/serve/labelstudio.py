@@ -215,8 +215,10 @@ class Corrections:
         self.path, self._lock, self._keys = path, Lock(), dict[str, None]()
         try:
             append(path, b"")  # raises at once if it cannot be written
-            lines = path.read_bytes().splitlines()
+            lines = path.read_bytes().splitlines(keepends=True)
             self._keys = dict.fromkeys(_key_of(json.loads(line)) for line in lines if line.strip())
+            if lines and not lines[-1].endswith(b"\n"):  # of an editor
+                append(path, b"\n")
         except OSError as error:
             raise FileError("cannot read corrections", got=str(error.strerror), where=str(path)) from None
         except (ValueError, AttributeError):
