@@ -21,7 +21,7 @@ from collections.abc import Callable, Set
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, NoReturn
+from typing import Any, Literal, NamedTuple, NoReturn, cast
 
 from bridle.errors import RuleError, RuleSyntaxError, shown
 from bridle.phrases import Ignoring, PhraseList, list_of, read_list
@@ -389,10 +389,9 @@ class _Parser:
         return Place.spans(() if self.skip("word", "nowhere") else self.listed(self.span))
 
     def equal(self) -> Equal:
-        pattern = None
-        if any(token.kind in ("regex", "quoted") for token in self.tokens[self.at + 1 : self.at + 2]):
-            pattern = self.pattern(self.column())
-        else:
+        matches = any(token.kind in ("regex", "quoted") for token in self.tokens[self.at + 1 : self.at + 2])
+        pattern = cast(Tokens, self.condition()) if matches else None
+        if pattern is None:
             self.take("word", TOKENS)
         return Equal(pattern, ignoring_case=self.ignoring() is not None)
 
@@ -427,7 +426,8 @@ class _Parser:
         if self.end_token_is_next():
             self.at += 2
             return EndToken("first" if self.tokens[self.at - 2].text == "first" else "last")
-        column = self.column()
+        text = self.quoted() if self.next_is("quoted") else self.take("word")
+        column = None if text == TOKENS else text
         if self.skip("word", "in"):
             phrases = self.files.phrases(self.quoted(_FILE))
         elif self.skip("word", "among"):
@@ -436,19 +436,13 @@ class _Parser:
             return self.pattern(column)
         return TokensIn(phrases, self.ignoring(), column)
 
-    def column(self) -> str | None:
-        text = self.quoted() if self.next_is("quoted") else self.take("word")
-        return None if text == TOKENS else text
-
     def pattern(self, column: str | None) -> Tokens:
         if self.next_is("quoted"):
             pattern = self.quoted()
         else:
             pattern = _unslash(self.take("regex", wanted="an expression between slashes"))
-        if not self.skip("word", "by"):
-            return Tokens(pattern, column=column)
-        self.take("word", "re")
-        return Tokens(pattern, "re", column)
+        by_re = self.skip("word", "by") and self.take("word", "re")
+        return Tokens(pattern, "re" if by_re else "re2", column)
 
     def ignoring(self) -> Ignoring:
         if not self.skip("word", "ignoring"):
