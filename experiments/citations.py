@@ -15,6 +15,7 @@ from experiments.base import Recipe, Run
 from experiments.fields import (
     ALL,
     EVERY,
+    LIMITS,
     PLAIN,
     SAID,
     TIES,
@@ -123,7 +124,7 @@ class Citations(Recipe):
             "references": {name: len(item) for name, item in (("Cora", cora["words"]), *tests["words"].items())},
             "used of the other lists": "every 20th reference" if run.quick else "all",
             "held-out": "folds of the training references, for tau and the factor: " + ("2" if run.quick else "3"),
-            "time limit": "0.2 s per reference in two stages",
+            "time limit": f"{LIMITS['time_limit']} s per reference in two stages",
         }
         return report
 

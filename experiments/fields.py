@@ -52,6 +52,8 @@ TIES = (
 )
 ALL, EVERY, PLAIN = "All Constraints", "all kinds that Bridle mines", "Baseline (Viterbi)"
 WAYS = ("two stages", "search", "scaled", "hard")
+DELIMITER = "d"  # the label of delimiters, whose tokens no figure counts
+LIMITS = {"time_limit": 0.2}  # of two stages, for the few sequences with very many labellings within tau
 TOKEN_FIGURES = ("macro P", "macro R", "macro F", "micro P", "micro R", "micro F", "A")
 Figures = dict[str, float]
 
@@ -96,7 +98,8 @@ def shares(data: Fields, sizes: Sequence[int], seed: int) -> list[list[int]]:
 
 def figures(gold: Sequence[Sequence[str]], guessed: Sequence[Sequence[str]], names: Iterable[str]) -> Figures:
     """All that the tables show, in percent."""
-    scores = score(gold, guessed, None)
+    pairs = [_words(y, z) for y, z in zip(gold, guessed, strict=True)]
+    scores = score([y for y, _ in pairs], [z for _, z in pairs], None)
     counts = [scores.by_label[y] for y in names if y in scores.by_label and scores.by_label[y].gold]
     weights = {"macro": [1.0] * len(counts), "micro": [float(c.gold) for c in counts]}
     out: Figures = {}
@@ -109,6 +112,12 @@ def figures(gold: Sequence[Sequence[str]], guessed: Sequence[Sequence[str]], nam
             total = sum(w * value for w, value in zip(weight, values, strict=True))
             out[f"{average} {letter}"] = 100 * total / max(sum(weight), 1.0)
     return out | {"A": 100 * scores.accuracy, "segment F1": 100 * scores.segments.f1, "exact": 100 * scores.exact}
+
+
+def _words(gold: Sequence[str], guessed: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Labels of all tokens but delimiters."""
+    kept = [t for t, label in enumerate(gold) if label != DELIMITER]
+    return [gold[t] for t in kept], [guessed[t] for t in kept]
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,18 +186,13 @@ def hardened(rules: Sequence[Rule]) -> list[Rule]:
     return [rule.rule if isinstance(rule, Soft) else rule for rule in rules]
 
 
-def two_stages(tau: float) -> dict[str, Any]:
-    """Options of the engine; the limit is for the few sequences with very many labellings within tau."""
-    return {"engine": TwoStage(tau=tau), "time_limit": 0.2}
-
-
 def _right(gold: Sequence[Sequence[str]], guessed: Sequence[Sequence[str]]) -> int:
     return sum(_right_tokens(gold, guessed))
 
 
 def _right_tokens(gold: Sequence[Sequence[str]], guessed: Sequence[Sequence[str]]) -> list[int]:
-    """Right tokens of each sequence."""
-    return [sum(a == b for a, b in zip(y, z, strict=True)) for y, z in zip(gold, guessed, strict=True)]
+    """Right tokens of each sequence, without delimiters."""
+    return [sum(a == b != DELIMITER for a, b in zip(y, z, strict=True)) for y, z in zip(gold, guessed, strict=True)]
 
 
 def tuned(train: Fields, setting: Setting) -> dict[str, dict[str, float]]:
@@ -201,7 +205,8 @@ def tuned(train: Fields, setting: Setting) -> dict[str, dict[str, float]]:
         data = train.part(held)
         for name, rules in taught.rules.items():
             for tau in TAUS:
-                right[name]["tau"][tau] += _right(data.y, taught.decode(data, rules, **two_stages(tau))[0])
+                near = taught.decode(data, rules, engine=TwoStage(tau=tau), **LIMITS)[0]
+                right[name]["tau"][tau] += _right(data.y, near)
             for factor in FACTORS:
                 right[name]["factor"][factor] += _right(data.y, taught.decode(data, scaled(rules, factor))[0])
     best = {name: {key: max(n, key=n.__getitem__) for key, n in both.items()} for name, both in right.items()}
@@ -242,22 +247,30 @@ class Tally:
         return {"figures": self.figures, "evidence": self.evidence}
 
 
-def trial(taught: Taught, chosen: Mapping[str, Mapping[str, float]], test: Fields, tally: Tally) -> None:
-    """Decode the test sequences in all ways with all sets of rules."""
+def trial(
+    taught: Taught,
+    chosen: Mapping[str, Mapping[str, float]],
+    test: Fields,
+    tally: Tally,
+    ways: Sequence[str] = WAYS,
+    limits: Mapping[str, Any] = LIMITS,
+) -> None:
+    """Decode the test sequences in these ways with all sets of rules. limits: of two stages."""
     plain, seconds, _ = taught.decode(test)
     names = taught.names()
     tally.add(PLAIN, "plain", figures(test.y, plain, names) | {"seconds": seconds})
     before = np.array(_right_tokens(test.y, plain))
-    lengths = np.array([len(y) for y in test.y])
+    lengths = np.array([len(y) - y.count(DELIMITER) for y in test.y])
     for name, rules in taught.rules.items():
         tau, factor = chosen[name]["tau"], chosen[name]["factor"]
-        ways: dict[str, tuple[list[Rule], dict[str, Any]]] = {
-            "two stages": (rules, two_stages(tau)),
+        known: dict[str, tuple[list[Rule], dict[str, Any]]] = {
+            "two stages": (rules, {"engine": TwoStage(tau=tau), **limits}),
             "search": (rules, {}),
             "scaled": (scaled(rules, factor), {}),
             "hard": (hardened(rules), {}),
         }
-        for way, (used, options) in ways.items():
+        for way in ways:
+            used, options = known[way]
             result, seconds, proved = taught.decode(test, used, **options)
             won = np.array(_right_tokens(test.y, result)) - before
             error = 100 * float(won.std()) * len(won) ** 0.5 / int(lengths.sum())

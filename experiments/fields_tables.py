@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from experiments.fields import ALL, EVERY, PLAIN, TOKEN_FIGURES, WAYS, Figures, Tally
+from experiments.fields import ALL, EVERY, PLAIN, TOKEN_FIGURES, Figures, Tally
 from experiments.tables import Cell, Chart, Report, Row, Table
 
 SHOWN = (*TOKEN_FIGURES, "segment F1", "exact")
@@ -81,25 +81,26 @@ def _analysis(unseen: Sequence[str], tally: Tally, paper: Paper) -> str:
 
 
 def ways_table(title: str, tally: Tally) -> Table:
-    """Compare four ways to use the same rules, and what they are worth on gold."""
+    """Compare the ways to use the same rules, and what they are worth on gold."""
+    used = _ways(tally)
     columns = (
         "rules",
         "gold breaks one, %",
         "Viterbi breaks one, %",
         "wrong tokens there, %",
-        *(f"A, {way}" for way in WAYS),
+        *(f"A, {way}" for way in used),
         "ms, two stages",
         "ms, search",
         "proved, two stages, %",
     )
     plain = tally.mean(PLAIN, "plain", "A")
-    rows = [Row(PLAIN, [Cell(None)] * 4 + [Cell(plain)] * len(WAYS) + [Cell(None)] * 3)]
+    rows = [Row(PLAIN, [Cell(None)] * 4 + [Cell(plain)] * len(used) + [Cell(None)] * 3)]
     for name in tally.evidence:
         output = [Cell(tally.told(name, what), digits=1) for what in ("rules", "gold breaks", "plain breaks", "reach")]
-        result = [Cell(tally.mean(name, way, "A")) for way in WAYS]
+        result = [Cell(tally.mean(name, way, "A")) for way in used]
         size = tally.mean(name, "search", "sequences")
         times = [Cell(1000 * tally.mean(name, way, "seconds") / size, digits=3) for way in ("two stages", "search")]
-        gains = {way: tally.gain(name, way) for way in WAYS}
+        gains = {way: tally.gain(name, way) for way in used}
         best = max(gains, key=lambda way: gains[way][0])
         note = f"best: {best}, A {gains[best][0]:+.2f} ± {gains[best][1]:.2f}"
         seen = gains["two stages"][0] > 0 and gains["search"][0] > 0 if name in (ALL, EVERY) else None
@@ -109,10 +110,15 @@ def ways_table(title: str, tally: Tally) -> Table:
     return Table(title, columns, rows, claim, "\n".join(_why(tally, row.name) for row in rows if row.seen is False))
 
 
+def _ways(tally: Tally) -> list[str]:
+    """The ways to use rules that were tried."""
+    return list(tally.figures[next(iter(tally.evidence))])
+
+
 def gains_chart(title: str, tally: Tally, paper: Paper) -> Chart:
     """Gains in accuracy over Viterbi."""
     names = [name for name in tally.evidence if name in paper or not paper]
-    series = {way: [tally.gain(name, way)[0] for name in names] for way in WAYS}
+    series = {way: [tally.gain(name, way)[0] for name in names] for way in _ways(tally)}
     if paper:
         series["paper"] = [paper[name][6] - paper[PLAIN][6] for name in names]
     return Chart(title, names, series, label="points of accuracy over Viterbi")

@@ -1,11 +1,17 @@
-"""`pos`: deterministic rules and the constrained tagger of Zhao & Marcus (2012), Tables 6, 7 and 9."""
+"""`pos`, `pos-brown`: deterministic rules and the constrained tagger of Zhao & Marcus (2012), Tables 6, 7 and 9.
+
+The Brown corpus is about as large as the paper's sections of the Wall Street Journal, and has more tags; the Web
+Treebank and the sample of the Penn Treebank are smaller, and have the paper's tags.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain, islice
+from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -36,6 +42,13 @@ CHOICES = [  # threshold, cutoff, rare: the paper's, and stricter ones for a dev
 CHOSEN = "constrained, rules chosen on dev"
 ALL = "constrained, trained on all tokens"
 ALL_CHOSEN = "constrained, trained on all tokens, rules chosen on dev"
+PLANS: dict[str, dict[str, Any]] = {
+    "raw": {},
+    "constrained": {"rules": DeterministicRules()},
+    "constrained, feature set B": {"rules": DeterministicRules(), "lookahead": "decided"},
+    ALL: {"rules": DeterministicRules(), "train": "all"},
+}
+SPEED = "processor time of one thread, taggers in turn, the best of several rounds; ratios to raw, beam 5"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +97,7 @@ class Pos(Recipe):
             "iterations": _iterations(run),
             "choices of (threshold, cutoff, rare)": f"{CHOICES}; the first are theirs",
             "chosen": f"what decides the most, of those within {NEAR / 2} of the highest accuracy on dev, beam 5",
-            "speed": "processor time of one thread, taggers in turn, the best of several rounds; ratios to raw, beam 5",
+            "speed": SPEED,
         }
         for corpus in [make(run) for make in (_ewt, _ptb)]:  # all files are asked for before the work begins
             run.say(f"{corpus.name}: {corpus.sizes()} tokens")
@@ -93,40 +106,71 @@ class Pos(Recipe):
         return report
 
     def _corpus(self, run: Run, corpus: Corpus, report: Report) -> None:
-        report.tables += [_table_6(corpus), _table_7(corpus)]
         chosen = {CHOSEN: _chosen(run, corpus, "open"), ALL_CHOSEN: _chosen(run, corpus, "all")}
-        plans: dict[str, dict[str, Any]] = {
-            "raw": {},
-            "constrained": {"rules": DeterministicRules()},
-            "constrained, feature set B": {"rules": DeterministicRules(), "lookahead": "decided"},
-            CHOSEN: {"rules": chosen[CHOSEN].rules()},
-            ALL: {"rules": DeterministicRules(), "train": "all"},
-            ALL_CHOSEN: {"rules": chosen[ALL_CHOSEN].rules(), "train": "all"},
+        plans = {name: PLANS[name] for name in PLANS if name != ALL}
+        plans[CHOSEN] = {"rules": chosen[CHOSEN].rules()}
+        plans[ALL] = PLANS[ALL]
+        plans[ALL_CHOSEN] = {"rules": chosen[ALL_CHOSEN].rules(), "train": "all"}
+        rounds = 5 if run.quick else 15
+        raw, measured = _tables(run, corpus, report, plans, chosen, _iterations(run), rounds)
+        report.tables.append(_peers(run, corpus, raw, measured["raw"][5], measured[ALL_CHOSEN][5]))
+
+
+class PosBrown(Recipe):
+    """Part-of-speech tagging on a million words."""
+
+    name: ClassVar[str] = "pos-brown"
+    title: ClassVar[str] = "Part-of-speech tagging with deterministic rules on a million words (Zhao & Marcus 2012)"
+
+    def run(self, run: Run) -> Report:
+        """Tables 6, 7, 9 on the Brown corpus."""
+        report, corpus, iterations = Report(self.name, self.title), _brown(run), 2 if run.quick else 5
+        report.settings = {
+            "iterations": iterations,
+            "tags": "those of Brown without the suffixes -hl, -tl and -nc",
+            "texts": "of 20, the 1st is for testing, the 11th for choosing",
+            "speed": SPEED,
+            corpus.name: f"{corpus.sizes()} tokens, {len(set(chain.from_iterable(corpus.train[1])))} tags",
         }
-        taggers: dict[str, dict[int, ConstrainedTagger]] = {name: {} for name in plans}
-        for name, plan in plans.items():
-            for width in (1, 5):
-                run.say(f"{corpus.name}: {name}, beam {width}")
-                tagger = ConstrainedTagger(**plan, width=width, iterations=_iterations(run), seed=run.seed)
-                taggers[name][width] = tagger.fit(*corpus.train)
-        measured = measure(taggers, *corpus.test, rounds=5 if run.quick else 15)
-        evidence = _evidence({name: taggers[name][5] for name in ("raw", "constrained", ALL)}, corpus)
-        report.tables += [_accuracy(corpus, measured, evidence, chosen), _speed(corpus, measured, evidence["share"])]
-        report.tables.append(_breakdown(corpus, measured))
-        report.charts.append(_chart(corpus, measured))
-        report.figures[corpus.name] = {
-            "choices on dev: accuracy, share decided": {name: choice.tried for name, choice in chosen.items()},
-            "chosen": {name: choice.settings for name, choice in chosen.items()},
-            "decided tokens": evidence,
-            "seconds": {
-                n: {
-                    w: {"whole": m.whole, "lookup": m.lookup, "rules": m.rules, "encode": m.encode, "search": m.search}
-                    for w, m in by.items()
-                }
-                for n, by in measured.items()
-            },
-        }
-        report.tables.append(_peers(run, corpus, taggers["raw"][5], measured["raw"][5], measured[ALL_CHOSEN][5]))
+        _tables(run, corpus, report, PLANS, {}, iterations, rounds=5)
+        return report
+
+
+def _tables(
+    run: Run,
+    corpus: Corpus,
+    report: Report,
+    plans: Mapping[str, Mapping[str, Any]],
+    chosen: dict[str, Choice],
+    iterations: int,
+    rounds: int,
+) -> tuple[ConstrainedTagger, dict[str, dict[int, Measured]]]:
+    """Train the taggers and add their tables; return the raw one and all figures."""
+    report.tables += [_table_6(corpus), _table_7(corpus)]
+    taggers: dict[str, dict[int, ConstrainedTagger]] = {name: {} for name in plans}
+    for name, plan in plans.items():
+        for width in (1, 5):
+            run.say(f"{corpus.name}: {name}, beam {width}")
+            tagger = ConstrainedTagger(**plan, width=width, iterations=iterations, seed=run.seed)
+            taggers[name][width] = tagger.fit(*corpus.train)
+    measured = measure(taggers, *corpus.test, rounds)
+    evidence = _evidence({name: taggers[name][5] for name in ("raw", "constrained", ALL)}, corpus)
+    report.tables += [_accuracy(corpus, measured, evidence, chosen), _speed(corpus, measured, evidence["share"])]
+    report.tables.append(_breakdown(corpus, measured))
+    report.charts.append(_chart(corpus, measured))
+    report.figures[corpus.name] = {
+        "choices on dev: accuracy, share decided": {name: choice.tried for name, choice in chosen.items()},
+        "chosen": {name: choice.settings for name, choice in chosen.items()},
+        "decided tokens": evidence,
+        "seconds": {
+            n: {
+                w: {"whole": m.whole, "lookup": m.lookup, "rules": m.rules, "encode": m.encode, "search": m.search}
+                for w, m in by.items()
+            }
+            for n, by in measured.items()
+        },
+    }
+    return taggers["raw"][5], measured
 
 
 def _iterations(run: Run) -> int:
@@ -156,21 +200,33 @@ def _ewt(run: Run) -> Corpus:
 
 
 def _ptb(run: Run) -> Corpus:
-    """By document, since sentences of one are alike: every tenth is for testing, every tenth for choosing."""
-    path = run.file("pos-ptb-sample", "wsj_0001-0199.pos.gz")
+    return _by_document("pos-ptb-sample", run.file("pos-ptb-sample", "wsj_0001-0199.pos.gz"), 2 if run.quick else 1, 10)
+
+
+def _brown(run: Run) -> Corpus:
+    corpus = _by_document("pos-brown", run.file("pos-brown", "brown.pos.gz"), 10 if run.quick else 1, 20)
+    parts = (corpus.train, corpus.dev, corpus.test)
+    return Corpus(corpus.name, *((xs, [[_SUFFIX.sub("", tag) for tag in y] for y in ys]) for xs, ys in parts))
+
+
+_SUFFIX = re.compile(r"(?<=.)(-(hl|tl|nc))+$")  # headlines, titles, words that are quoted
+
+
+def _by_document(name: str, path: Path, step: int, share: int) -> Corpus:
+    """Sentences of one document are alike: of so many, one is for testing, one for choosing."""
     documents: dict[str, list[Example]] = {}
     for example in read(path, "conll"):
-        name = next((w for c in example.comments for w in c.split() if w.startswith("doc=")), "")
-        documents.setdefault(name, []).append(example)
-    every = list(documents.values())[:: 2 if run.quick else 1]
-    if len(every) < 10:
-        wanted = "ten or more, each sentence under a comment with doc=NAME"
+        document = next((w for c in example.comments for w in c.split() if w.startswith("doc=")), "")
+        documents.setdefault(document, []).append(example)
+    every = list(documents.values())[::step]
+    if len(every) < share:
+        wanted = f"{share} or more, each sentence under a comment with doc=NAME"
         raise FileError("too few documents to split", got=len(every), wanted=wanted, where=str(path))
     parts: list[list[Example]] = [[], [], []]
     for k, examples in enumerate(every):
-        parts[{0: 2, 5: 1}.get(k % 10, 0)] += examples
+        parts[{0: 2, share // 2: 1}.get(k % share, 0)] += examples
     train, dev, test = (_pair(iter(part)) for part in parts)
-    return Corpus("pos-ptb-sample", train, dev, test)
+    return Corpus(name, train, dev, test)
 
 
 # ---- measuring ------------------------------------------------------------------------------------------------------

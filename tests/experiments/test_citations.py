@@ -9,6 +9,7 @@ import pytest
 from bridle import FileError
 from experiments import Run, recipe_named
 from experiments.citations import TABLE_3, anystyle
+from experiments.citations_paper import delimited
 from experiments.fields import ALL, PLAIN, Fields, figures, shares
 
 NAMES, WORDS = ("Knuth", "Hoare", "Naur", "Dahl", "Floyd", "Wirth"), ("trees", "proofs", "monitors", "graphs", "types")
@@ -53,6 +54,28 @@ def test_tables_are_filled(folder: Path) -> None:
     kept = json.loads(report.json())["figures"]["Cora, words only"]
     assert len(kept["figures"][ALL]["search"]) == 2
     assert output
+
+
+@pytest.mark.slow
+def test_the_settings_of_the_paper(folder: Path) -> None:
+    report = recipe_named("citations-paper").run(Run(folder, quick=True, threads=1))
+    assert [table.title.split(":")[0] for table in report.tables[:1] + report.tables[1::2]] == [
+        "Table 1",
+        *["Table 3"] * 2,
+        *["Table 4"] * 4,
+    ]
+    counts = {row.name: row.cells[0].ours for row in report.tables[0].rows}
+    assert counts["author"] and counts["date"] == 21
+    for table in report.tables[2::2]:
+        assert "A, scaled" not in table.columns
+        assert all(row.cells[-1].ours == 100 for row in table.rows[1:])
+
+
+def test_figures_leave_delimiters_out() -> None:
+    data = delimited(Fields([{"word": ["A", ",", "b", "."]}], [["x", "x", "y", "y"]]))
+    assert data.y == [["x", "d", "y", "d"]]
+    result = figures(data.y, [["x", "x", "x", "d"]], ["x", "y", "d"])
+    assert result["A"] == 50 and result["macro R"] == 50
 
 
 def test_anystyle_is_mapped_and_has_no_rows_of_cora(folder: Path) -> None:

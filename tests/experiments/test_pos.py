@@ -10,7 +10,7 @@ import pytest
 
 from bridle.errors import FileError
 from experiments import Run, recipe_named
-from experiments.pos import ALL, ALL_CHOSEN, CHOICES, CHOSEN, NEAR
+from experiments.pos import ALL, ALL_CHOSEN, CHOICES, CHOSEN, NEAR, PLANS
 from experiments.pos_peers import strings
 from experiments.tables import Report
 
@@ -104,6 +104,21 @@ def test_times_add_up(report: Report) -> None:
             steps = sum(parts[name] for name in ("lookup", "rules", "encode"))
             assert parts["whole"] > 0
             assert parts["search"] == pytest.approx(max(parts["whole"] - steps, 1e-9))
+
+
+def test_brown_is_split_by_texts_and_its_tags_lose_suffixes(tmp_path: Path) -> None:
+    (tmp_path / "pos-brown").mkdir()
+    with gzip.open(tmp_path / "pos-brown" / "brown.pos.gz", "wt", encoding="utf-8") as file:
+        for document in range(200):
+            for k, sentence in enumerate(SENTENCES):
+                lines = "".join(f"{w}\t{t}{'-tl' if t == 'NN' else '-hl' * (k == 0)}\n" for w, t in sentence)
+                file.write(f"# doc=ca{document} cat=news sent={k}\n{lines}\n")
+    report = recipe_named("pos-brown").run(Run(tmp_path, quick=True, threads=1))
+    tags = {tag for sentence in SENTENCES for _, tag in sentence}
+    tokens = sum(map(len, SENTENCES))
+    assert report.settings["pos-brown"] == f"train {18 * tokens}, dev {tokens}, test {tokens} tokens, {len(tags)} tags"
+    assert [table.title.split(",")[0] for table in report.tables][:4] == ["Table 6", "Table 7", "Table 9", "Table 9"]
+    assert [row.name for row in report.tables[2].rows] == list(PLANS)
 
 
 def test_peers_that_are_not_there_are_left_out_and_named(report: Report) -> None:

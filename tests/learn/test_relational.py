@@ -16,6 +16,7 @@ from bridle.errors import BridleError, FeatureError, GivenError, LabelError, Mod
 from bridle.learn.candidates import KINDS, Limits
 from bridle.learn.counted import Counted
 from bridle.learn.relational import RelationalRules, automata_of, implied
+from bridle.rules import parse
 from bridle.rules.base import Rule, Soft
 from bridle.rules.lint_automata import Questions
 from strategies import random_labels, seeds
@@ -56,6 +57,29 @@ def test_counts_are_those_of_the_rules(kind: str) -> None:
             assert not (item.broken(train) & ~item.applies).any(), f"{item.rule} is broken where it does not apply"
             assert item.log_tail <= 0
     assert seen > 20
+
+
+@pytest.mark.parametrize("names", [["A", "B", "my mark"], ["O", "B-A", "I-A", "B-D", "I-D"]])
+def test_changes_over_marks_with_a_label_of_their_own(names: list[str]) -> None:
+    """Fersini et al. (2012), equation 19: the delimiter is a label, behind which a first-order model forgets."""
+    labels, printed = Labels(names), set[str]()
+    mark = next(name for name in ("my mark", "D") if name in (*labels.names, *labels.type_of))
+    for rng in seeds(20, key=73):
+        random = random_data(rng, labels, 40, stay=0.3)
+        of_mark = [labels.type_of[i] == mark or labels.names[i] == mark for i in random.ids]
+        texts = [str(rng.choice([",", ".", "-"])) if is_mark else "word" for is_mark in of_mark]
+        data = Counted(labels, random.ids, random.offsets, texts)
+        _, y = lists(data)
+        for item in KINDS["change"](data, Limits(confidence=0.7, support=2)):
+            if "matches" in str(item.rule):
+                printed.add(str(item.rule))
+                assert item.broken(data).tolist() == [not item.rule.holds(labelling, labels) for labelling in y]
+                assert not (item.broken(data) & ~item.applies).any()
+        data = Counted(labels, random.ids, random.offsets, ["word"] * len(texts))  # no label is one of marks
+        assert not any("matches" in str(item.rule) for item in KINDS["change"](data, Limits(0.7, 2)))
+    quoted = f"'{mark}'" if " " in mark else mark
+    assert f'not (matches ".* A {quoted}+ A .*")' in printed
+    assert {parse(rule) for rule in printed}
 
 
 # ---- rules that were planted ----------------------------------------------------------------------------------------

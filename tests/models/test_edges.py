@@ -68,11 +68,13 @@ def random_weights(rng: Generator, objective: Objective, scale: float) -> Floats
 def test_the_loss_is_that_of_enumeration_and_the_gradient_that_of_differences() -> None:
     for rng in seeds(30):
         case, task = random_edges(rng, int(rng.integers(2, 5)))
-        objective = Objective(task, 0.1, threads=int(rng.integers(1, 3)))
+        objective = Objective(task, 0.1, threads=int(rng.integers(1, 3)), c2_transitions=0.4)
         w = random_weights(rng, objective, 1.0)
         loss, gradient = objective(w)
         gradient = gradient.copy()
-        assert loss == pytest.approx(loss_of(case, task, objective, w, 0.1), rel=1e-10, abs=1e-10)
+        transitions = w[task.layout.size :]
+        expected = loss_of(case, task, objective, w, 0.1) + 0.3 * float(transitions @ transitions)
+        assert loss == pytest.approx(expected, rel=1e-10, abs=1e-10)
         free = np.setdiff1d(np.arange(objective.size), objective.pinned)
         for k in rng.permutation(free)[:12].tolist() + free[-6:].tolist():  # the last ones are of edges
             step = np.zeros(objective.size)

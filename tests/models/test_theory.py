@@ -14,6 +14,7 @@ import pytest
 from numpy.random import Generator
 
 from bridle import rules as r
+from bridle.errors import ModelError
 from bridle.features import Encoded
 from bridle.models import CRF, LocalTagger
 from bridle.models.likelihood import Likelihood, Objective
@@ -267,6 +268,21 @@ def test_more_l2_means_smaller_weights() -> None:
     data = noisy(np.random.default_rng(2), 300, 0.1)
     norms = [np.linalg.norm(CRF(c2=c2, iterations=300).fit(*data).linear_.weights) for c2 in (0.01, 0.1, 1, 10, 1000)]
     assert all(more > less for more, less in itertools.pairwise(norms)), norms
+
+
+def test_transitions_have_a_prior_of_their_own() -> None:
+    """Fersini et al. (2012), equations 5 and 6: one variance for states, another one for transitions."""
+    data = noisy(np.random.default_rng(2), 300, 0.1)
+    settings: dict[str, Any] = {"c1": 0, "c2": 0.1, "iterations": 300, "tolerance": 1e-9}
+    plain = CRF(**settings).fit(*data).linear_
+    same = CRF(c2_transitions=0.1, **settings).fit(*data).linear_
+    strong = [CRF(c2_transitions=c2, **settings).fit(*data).linear_ for c2 in (1.0, 10.0, 1e6)]
+    assert plain.weights.tolist() == same.weights.tolist()
+    norms = [float(np.linalg.norm(linear.pairwise)) for linear in (plain, *strong) if linear.pairwise is not None]
+    assert norms[0] > norms[1] > norms[2] > norms[3] and norms[3] < 1e-3
+    assert np.linalg.norm(strong[2].weights) > 0.5 * np.linalg.norm(plain.weights)
+    with pytest.raises(ModelError, match="c2_transitions"):
+        CRF(c2_transitions=-1.0).fit(*data)
 
 
 @pytest.mark.parametrize("c1", [0.0, 0.5, 3.0])

@@ -94,7 +94,7 @@ def test_every_name_can_be_imported() -> None:
 def test_every_command_can_be_parsed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Options and their values exist; nothing is run."""
     monkeypatch.chdir(tmp_path)
-    for name in ("scores.npz", "scores.jsonl", "my.rules", "m.bridle", "train.txt", "new.txt", "gold.txt"):
+    for name in ("scores.npz", "scores.jsonl", "my.rules", "my.toml", "m.bridle", "train.txt", "new.txt", "gold.txt"):
         Path(name).touch()
     for line in sorted({row[3].strip("`") for row in METHODS}):
         command, words = command_of(line)

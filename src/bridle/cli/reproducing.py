@@ -17,7 +17,18 @@ from bridle.cli import options as opt
 from bridle.cli.base import Command, app, print_stderr, show_data, warn
 from bridle.errors import BridleError, FileError
 
-NAMES = ("srl", "pos", "segmentation", "citations", "addresses", "learned-rules", "documents", "few-labels")
+NAMES = (
+    "srl",
+    "pos",
+    "pos-brown",
+    "segmentation",
+    "citations",
+    "citations-paper",
+    "addresses",
+    "learned-rules",
+    "documents",
+    "few-labels",
+)
 
 
 @app.command(cls=Command)

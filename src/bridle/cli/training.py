@@ -47,6 +47,7 @@ class RareSettings:
     """Settings of training that only a settings file has; None is the default of the learner."""
 
     cutoff: int = 1  # leave out features that occur fewer times
+    c2_transitions: float | None = None  # of two labels in a row, of crf; c2 by default
     pairs: str | None = None  # label pairs with a weight: seen in training, or all
     margin: float | None = None  # of the local learners
     average: str | None = None  # averaged or last weights, of all learners but crf
@@ -56,7 +57,7 @@ class RareSettings:
 
 _RARE = {field.name: field.default for field in fields(RareSettings)}
 _CHOICES = {"pairs": ("seen", "all"), "average": ("averaged", "last")}
-_LEAST = {"cutoff": 1, "folds": 2, "tuning_seconds": 0}
+_LEAST = {"cutoff": 1, "c2_transitions": 0, "folds": 2, "tuning_seconds": 0}
 # Options about output are not part of a run; and repeating a resumed run means repeating all of it.
 _NOT_SETTINGS = {"settings", "write_settings", "progress", "as_json", "resume"}
 
@@ -301,7 +302,7 @@ def train(
     --cross-fit saves the scores of held-out sequences, for bridle learn and bridle rules tune.
     With --unlabelled, rules and text without labels replace labels that are lacking: see docs/few_labels.md.
     A settings file has a line such as  c2 = 0.5  for each option, and for settings that have no option: cutoff, pairs,
-    margin, average, folds, tuning_seconds. --write-settings writes one.
+    c2_transitions, margin, average, folds, tuning_seconds. --write-settings writes one.
     MODEL.json records all settings, the data, the course of training and the scores on --dev; --json prints it.
 
     \b
@@ -383,6 +384,7 @@ def train(
     specific = {
         "c1": training_run.parse_strength("c1", c1),
         "c2": training_run.parse_strength("c2", c2),
+        "c2_transitions": rare.c2_transitions,
         "folds": of_model.folds,
         "tuning_seconds": of_model.tuning_seconds,
         "margin": rare.margin,

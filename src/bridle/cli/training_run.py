@@ -44,7 +44,7 @@ from bridle.report import score
 from bridle.rules.base import Rule
 from bridle.rules.loading import read_text
 
-_OF_CRF = {"c1", "c2", "folds", "tuning_seconds"}
+_OF_CRF = {"c1", "c2", "c2_transitions", "folds", "tuning_seconds"}
 ITERATIONS = {True: 100, False: 20}  # of a CRF, of others
 
 

@@ -361,6 +361,39 @@ def _change(data: Counted, limits: Limits) -> Iterator[Candidate]:
         tail = _tail(data, applies, broken, p, (len(data.names) * limits.names) ** 2)
         cost = 1.3 + 0.2 * (len(best[0]) + len(best[1]) - 2)
         yield Candidate(r.around(r.tokens(pattern), left=before, right=after), "change", applies, broken, tail, cost)
+    yield from _changes_over_marks(data, limits)
+
+
+def _changes_over_marks(data: Counted, limits: Limits) -> Iterator[Candidate]:
+    """Never from a over marks to b: a first-order model has forgotten a behind a mark with a label of its own."""
+    marks, names = data.matching(r"[\W_]+"), [_in_expression(name) for name in data.names]
+    for d in _segment_names(data):
+        of_d = data.name_of == d
+        if not marks[of_d].all() or data.present[d].sum() < limits.support:
+            continue
+        a_of, b_of, owner = data.over(d)
+        pairs = np.zeros((len(data.names), len(data.names) + 1), dtype=np.int64)  # the last column: the end
+        np.add.at(pairs, (a_of, b_of), 1)
+        leaving, share = pairs.sum(axis=1), pairs.sum(axis=0) / max(pairs.sum(), 1)
+        sources = data.tally(a_of, owner) > 0  # (U, K)
+        for a, b in product(np.flatnonzero(leaving).tolist(), _segment_names(data)):
+            applies = sources[a] & data.present[b]
+            if b != d and applies.sum() >= limits.support:
+                tail = log_binomial(int(leaving[a] - pairs[a, b]), int(leaving[a]), float(1 - share[b]))
+                rule = ~r.matches(f".* {names[a]} {names[d]}+ {names[b]} .*")
+                yield Candidate(rule, "change", applies, _changes_over(a, b, d), tail, 1.6)
+
+
+def _in_expression(name: str) -> str:
+    return name if re.fullmatch(r"[\w-]+", name) else f'"{name}"' if "'" in name else f"'{name}'"
+
+
+def _changes_over(a: int, b: int, d: int) -> Check:
+    def check(data: Counted) -> Bools:
+        a_of, b_of, owner = data.over(d)
+        return np.bincount(owner[(a_of == a) & (b_of == b)], minlength=len(data)) > 0
+
+    return check
 
 
 def _neighbours(data: Counted) -> tuple[Ints, Ints, Bools, Bools]:

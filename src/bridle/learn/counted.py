@@ -136,6 +136,21 @@ class Counted:
             pairs.setdefault((a, b), np.zeros(len(self), dtype=bool))[k] = True
         return pairs
 
+    def over(self, d: int) -> tuple[Ints, Ints, Ints]:
+        """Runs of a name behind a token: the name before, the name behind (-1 at the end), the sequence."""
+        if d not in self._over:
+            inside = self.name_of == d
+            firsts = np.flatnonzero(inside & (self.at_start | ~np.roll(inside, 1)))
+            lasts = np.flatnonzero(inside & (self.at_end | ~np.roll(inside, -1)))
+            firsts, lasts = (ends[~self.at_start[firsts]] for ends in (firsts, lasts))
+            behind = np.where(self.at_end[lasts], -1, np.roll(self.name_of, -1)[lasts])
+            self._over[d] = self.name_of[firsts - 1], behind, self.owner[firsts]
+        return self._over[d]
+
+    @cached_property
+    def _over(self) -> dict[int, tuple[Ints, Ints, Ints]]:
+        return {}
+
     def any_of(self, tokens: Bools) -> Bools:
         """(K,): has a sequence one of these tokens?"""
         return np.bincount(self.owner[tokens], minlength=len(self)) > 0

@@ -63,6 +63,8 @@ class CRF(Tagger):
         itself, and the choice is always the same for the same data and settings. With a number for `c2`, ``c1="auto"``
         is 0. `fit` leaves what was chosen in `c1_` and `c2_`, and all that was compared in `tuning_`. Data of fewer
         than 16 sequences is not compared: then both are 0.1.
+    c2_transitions : float, optional
+        Strength of L2 regularisation of the weights of two labels in a row; that of the others, `c2`, if None.
     folds : int, default 4
         Folds of `cross_fit`.
     tuning_seconds : float, optional
@@ -116,6 +118,7 @@ class CRF(Tagger):
         pairs: Literal["seen", "all"] = "seen",
         c1: float | Literal["auto"] = "auto",
         c2: float | Literal["auto"] = "auto",
+        c2_transitions: float | None = None,
         folds: int = FOLDS,
         tuning_seconds: float | None = None,
         iterations: int | None = None,
@@ -131,7 +134,8 @@ class CRF(Tagger):
     ) -> None:
         self.algorithm = algorithm
         self.features, self.lists, self.cutoff, self.pairs, self.scheme = features, lists, cutoff, pairs, scheme
-        self.c1, self.c2, self.folds, self.tuning_seconds = c1, c2, folds, tuning_seconds
+        self.c1, self.c2, self.c2_transitions = c1, c2, c2_transitions
+        self.folds, self.tuning_seconds = folds, tuning_seconds
         self.iterations, self.tolerance, self.patience = iterations, tolerance, patience
         self.average, self.rules, self.class_weight, self.labels = average, rules, class_weight, labels
         self.seed, self.threads = seed, threads
@@ -145,6 +149,8 @@ class CRF(Tagger):
             not_negative("tuning_seconds", self.tuning_seconds)
         not_negative("c1", self.c1, "auto")
         not_negative("c2", self.c2, "auto")
+        if self.c2_transitions is not None:
+            not_negative("c2_transitions", self.c2_transitions)
         count_of("folds", self.folds, 2)
         if self.labels is not None:
             check_labels(self.labels)
@@ -203,13 +209,22 @@ class CRF(Tagger):
             threads=self._threads(),
             iterations=self._iterations(),
             class_weight=class_weights(self.class_weight, text.examples.labels, task.y),
+            c2_transitions=self.c2_transitions,
         )
 
     def _likelihood(
         self, task: Task, labels: Labels, c1: float, c2: float, start: Weights | None = None, threads: int | None = None
     ) -> Likelihood:
         weights = class_weights(self.class_weight, labels, task.y)
-        return Likelihood(task, c1=c1, c2=c2, threads=threads or self._threads(), start=start, class_weight=weights)
+        return Likelihood(
+            task,
+            c1=c1,
+            c2=c2,
+            threads=threads or self._threads(),
+            start=start,
+            class_weight=weights,
+            c2_transitions=self.c2_transitions,
+        )
 
     # ---- regularisation ---------------------------------------------------------------------------------------------
 

@@ -3,6 +3,8 @@
     minimise   sum over sequences of  log Z(x) - (w + mean) . F(x, y)   + c2 |w|^2 + c1 |w|_1
     gradient   expected counts at w + mean - gold counts + 2 c2 w          the mean is 0, or that of unlabelled.py
 
+c2 of label bigrams may be another one (Fersini et al. 2012, equations 5 and 6).
+
 Where labels are not known, the sequence adds  log Z(x) - log Z(labellings that agree with what is known),  and its
 gradient is the difference of the expected counts: no longer convex, but training from zero weights works, as the known
 labels say what the unknown ones are. task.py says what weights of labels do.
@@ -35,9 +37,17 @@ class Objective:
     """
 
     def __init__(
-        self, task: Task, c2: float, threads: int, class_weight: Vector | None = None, mean: Vector | None = None
+        self,
+        task: Task,
+        c2: float,
+        threads: int,
+        class_weight: Vector | None = None,
+        mean: Vector | None = None,
+        *,
+        c2_transitions: float | None = None,
     ) -> None:
-        self._task, self._c2, self._threads = task, c2, threads
+        self._task, self._threads = task, threads
+        self._c2, self._c2_transitions = c2, c2 if c2_transitions is None else c2_transitions
         self._cost = None if class_weight is None else np.log(class_weight)  # (m) of softmax-margin
         self._bundles = task.bundles
         self._cut, bigrams = task.layout.size, 0 if task.pair_free is None else task.m**2
@@ -102,14 +112,14 @@ class Objective:
 
         loss = sum(over_parts(expect, self._sequences, len(self._sequences)))
         state, bigrams = slice(0, self._cut), slice(self._cut, self._edge_cut)
-        sums_of = [(state, self._counts[:, state]), (bigrams, self._bigrams)]
+        sums_of = [(state, self._counts[:, state], self._c2), (bigrams, self._bigrams, self._c2_transitions)]
         if self._edges is not None:
-            sums_of.append((slice(self._edge_cut, None), self._edges.counts))
-        for part, sums in sums_of:
+            sums_of.append((slice(self._edge_cut, None), self._edges.counts, self._c2_transitions))
+        for part, sums, c2 in sums_of:
             of_gold, square = gradient_of(
-                list(sums), self._gold[part], w[part], 2 * self._c2, out=self._gradient[part], threads=self._threads
+                list(sums), self._gold[part], w[part], 2 * c2, out=self._gradient[part], threads=self._threads
             )
-            loss += self._c2 * square - of_gold
+            loss += c2 * square - of_gold
         self._gradient[self.pinned] = 0
         return loss - self._of_mean, self._gradient
 
@@ -141,10 +151,12 @@ class Likelihood:
         start: Weights | None = None,  # weights to begin with, without the mean; None: zeros
         class_weight: Vector | None = None,  # (m); None: all are 1
         mean: Vector | None = None,  # (W) that weights of attributes are drawn to; None: zeros
+        c2_transitions: float | None = None,  # of label bigrams, with the text or without; None: c2
     ) -> None:
         self.finished: str | None = None
         self._threads = threads
-        self._mean, self._objective = mean, Objective(task, c2, threads, class_weight, mean)
+        self._mean = mean
+        self._objective = Objective(task, c2, threads, class_weight, mean, c2_transitions=c2_transitions)
         w = np.zeros(self._objective.size)
         if start is not None:
             w[:] = np.concatenate([part.ravel() for part in start if part is not None])

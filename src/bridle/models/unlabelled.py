@@ -147,10 +147,12 @@ class UnlabelledLikelihood:
         threads: int,
         iterations: int,
         class_weight: Vector | None,
+        c2_transitions: float | None = None,
     ) -> None:
         self.finished: str | None = None
         self._task, self._text, self._threads, self._iterations = task, text, threads, iterations
         self._settings: dict[str, Any] = {"c1": c1, "c2": c2, "threads": threads, "class_weight": class_weight}
+        self._settings["c2_transitions"] = c2_transitions
         self._in_text = _Counts(text.examples.encoded, text.words)
         y, m = task.y, task.m
         gold = np.zeros((len(y), m))
