@@ -23,7 +23,7 @@ VITERBI, ILP, COUNTS = (0.971, 0.966, 0.968), (0.970, 0.977, 0.974), (None, None
 ALONE = "Viterbi, characters only"
 SUMMED, OWN = "word lattice, the same weights", "word lattice, weights trained with it"
 JOINT, COUNTED = "word lattice with word counts, learned together", "word lattice with word counts, stacked"
-SETTINGS = {  # of the class, by row
+SETTINGS: dict[str, dict[str, Any]] = {  # of the class, by row
     OWN: {"counts": "none", "training": "joint"},
     JOINT: {"training": "joint"},
     COUNTED: {"training": "stacked"},
@@ -165,9 +165,9 @@ def _characters(run: Run, corpus: Corpus, judge: Judge) -> tuple[dict[str, Found
         "Viterbi, with label pairs": judge.labels(pairs.predict(test)),
         SUMMED: judge(_decoded(tables, run.threads)),
     }
-    for name, counts in ((OWN, "none"), (COUNTED, "words")):
+    for name, settings in SETTINGS.items():
         run.say(f"{corpus.name}: {name}")
-        segmenter = Segmenter(counts=counts, iterations=_iterations(run), seed=run.seed)  # type: ignore[arg-type]
+        segmenter = Segmenter(**settings, iterations=_iterations(run), seed=run.seed)
         decodings = segmenter.fit(corpus.train, dev=corpus.dev).decode(
             ["".join(s) for s in corpus.test], threads=run.threads
         )

@@ -71,6 +71,7 @@ def test_all_tables_are_there(report: Report) -> None:
 
 
 def test_sentences_seen_in_training_are_segmented_rightly(report: Report) -> None:
+    assert [row.name for row in report.tables[1].rows][-len(recipe.SETTINGS) :] == list(recipe.SETTINGS)
     for row in report.tables[1].rows:
         assert row.cells[2].ours == pytest.approx(1.0), row.name
 
