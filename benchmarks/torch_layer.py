@@ -3,7 +3,8 @@
     BRIDLE_SIMD=avx2 python benchmarks/torch_layer.py [--rounds 7] [--write docs/results/torch.md]
 
 One thread; the sides take turns, and the least processor time of all rounds counts. torch-struct gives log Z
-and its gradient, without the score of the gold labels.
+and its gradient, without the score of the gold labels. The last table is a whole step of training, forward, backward
+and AdamW, of an encoder of MiniLM's size with random weights: with cross-entropy, and with the layer and seven rules.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from bridle import _native
 from bridle.torch import ConstrainedCRF
 
 SHAPES = {(64, 128, 33): 30, (8, 512, 9): 150, (32, 64, 9): 20}  # sequences, tokens, labels: wanted times as fast
+ENCODER = (16, 64)  # sequences and sub-words of a step of MiniLM
 WANTED = {"well formed": 1.2, "one counting rule": 2.0, "four counting rules": 12.0}  # times our own plain time
 
 
@@ -72,6 +74,36 @@ def sides(shape: tuple[int, int, int]) -> dict[str, Callable[[], Any]]:
     for name, crf in layers.items():
         out[name] = step(lambda crf=crf: crf.nll(emissions, tags, reduction="sum"), crf)  # type: ignore[misc]
     return out
+
+
+def encoder_steps(B: int, T: int) -> dict[str, Callable[[], Any]]:
+    """Return a step of training of an encoder, with cross-entropy of its tokens and with the layer."""
+    from transformers import BertConfig, BertModel
+
+    torch.manual_seed(0)
+    labels = bridle.Labels(["O", *(f"{tag}-K{k}" for k in range(4) for tag in "BI")], "BIO")
+    rules = [f"at most 1 segment of K{k}" for k in range(4)]
+    rules += ["K0 before K1", "if K2 then K3  [penalty 1]", "present K0  [penalty 2]"]
+    config = BertConfig(hidden_size=384, num_hidden_layers=6, num_attention_heads=12, intermediate_size=1536)
+    ids, tags = torch.randint(1000, 20_000, (B, T)), torch.zeros(B, T, dtype=torch.long)
+    tags[:, 3], tags[:, 4], tags[:, 7] = 1, 2, 3
+
+    def side(crf: ConstrainedCRF | None) -> Callable[[], Any]:
+        body, out = BertModel(config), torch.nn.Linear(384, len(labels))
+        parameters = [p for part in (body, out, crf) if part is not None for p in part.parameters()]
+        optimizer = torch.optim.AdamW(parameters, lr=1e-6)
+
+        def run() -> None:
+            scores = out(body(ids).last_hidden_state)
+            flat = torch.nn.functional.cross_entropy
+            loss = flat(scores.flatten(0, 1), tags.flatten()) if crf is None else crf.nll(scores, tags)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+
+        return run
+
+    return {"cross-entropy": side(None), "seven rules": side(ConstrainedCRF(labels, rules, batch_first=True))}
 
 
 def importable(name: str) -> bool:
@@ -128,6 +160,13 @@ def main() -> None:
                 note = ""
             side = name if name in ("pytorch-crf", "torch-struct, log Z and its gradient") else f"Bridle, {name}"
             lines.append(f"| {', '.join(map(str, shape))} | {side} | {ms:.2f} | {note} |")
+    if importable("transformers"):
+        times = least(encoder_steps(*ENCODER), options.rounds)
+        ratio = times["seven rules"] / times["cross-entropy"]
+        lines += ["", "| sequences, sub-words: a step of an encoder | loss | ms | |", "|---|---|---|---|"]
+        for name, ms in times.items():
+            note = f"{ratio:.3f} times cross-entropy (wanted: 1.05 at most)" if name == "seven rules" else ""
+            lines.append(f"| {', '.join(map(str, ENCODER))} | {name} | {ms:.1f} | {note} |")
     text = "\n".join(lines) + "\n"
     print(text)
     if options.write:
