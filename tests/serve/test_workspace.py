@@ -121,6 +121,8 @@ def test_a_job_can_be_stopped_and_is_the_only_one(client: Client) -> None:
     job = client.ok("/jobs", {"kind": "learn", "data": "sample", "rules": ""})
     client.error("/jobs", {"kind": "learn", "data": "sample"}, 409, "busy")
     client.ok("/jobs/state", {"job": job["job"], "stop": True})
+    job = client.ok("/jobs", {"kind": "learn", "data": "sample", "rules": ""})  # waits for the end of the other one
+    client.ok("/jobs/state", {"job": job["job"], "stop": True})
     ends = time.monotonic() + patience(20)
     while (state := client.ok("/jobs/state", {"job": job["job"]})["state"]) == "running" and time.monotonic() < ends:
         time.sleep(0.02)

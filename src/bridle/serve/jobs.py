@@ -17,6 +17,7 @@ from bridle.serve.errors import HttpError, as_http_error
 from bridle.serve.schemas import Error, Request, RulesRequest
 from bridle.serve.tuning import LearnResult, TuneResult
 
+_STOP_SECONDS = 5.0  # that a job which has been stopped may take to end
 _log = logging.getLogger("bridle.serve")
 
 
@@ -62,6 +63,11 @@ class BackgroundJob:
     def is_running(self) -> bool:
         """True until it has ended."""
         return self._ended is None
+
+    @property
+    def is_stopping(self) -> bool:
+        """True if it has been told to stop."""
+        return self._stop.is_set()
 
     def stop(self) -> None:
         """Make it end soon."""
@@ -109,7 +115,8 @@ class Jobs:
     def start(self, work: Callable[[Callable[[str], None]], Any]) -> BackgroundJob:
         """Start a job, unless another one is running."""
         with self._lock:
-            if self._job is not None and self._job.is_running:
+            job = self._job
+            if job is not None and job.is_running and not (job.is_stopping and job.join(_STOP_SECONDS)):
                 wanted = "one job at a time: wait for it, or stop it"
                 raise HttpError(409, "busy", "another job is running", wanted=wanted)
             self._job = BackgroundJob(work)

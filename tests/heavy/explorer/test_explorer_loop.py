@@ -77,6 +77,10 @@ def test_a_reference_is_repaired_by_a_correction(page: Any) -> None:
 
 def test_rules_are_learned_in_the_page(open_page: OpenPage, own: Own) -> None:
     page = open_page(server=own.address)
+    expect(page.locator("#scores .gained").first).to_contain_text("points")
+    page.click("#learn")
+    expect(page.locator("#stop-job")).to_be_visible()
+    page.reload()  # the work ends with its page: the next one can begin
     page.set_input_files("#open", own.data)
     expect(page.locator("#data-name")).to_contain_text("dev.jsonl")
     expect(page.locator("#scores .gained").first).to_contain_text("points")
