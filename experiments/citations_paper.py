@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+from bridle.processor import simd
 from experiments.base import Recipe, Run
 from experiments.citations import FEW, TABLE_3, TABLE_4, anystyle, parscit, references
 from experiments.fields import DELIMITER, EVERY, Fields, Setting, Tally, Taught, rule_sets, shares, trial
@@ -79,6 +80,7 @@ class CitationsPaper(Recipe):
             self._trial(cora[how].part(sides[0][0][: round(0.3 * n)]), some, setting, tally)
             add_tables(report, there, f"Table 4: {there}", tally, TABLE_4, {})
             report.figures[there] = tally.to_dict()
+        here = simd()
         report.settings |= {
             "features": ", ".join(FEW),
             "delimiters": "commas and stops are tokens with the label d; figures leave them out",
@@ -87,6 +89,7 @@ class CitationsPaper(Recipe):
             "splits of Cora": f"{splits}, {round(0.7 * n)} references for training; Table 4: {round(0.3 * n)} of those "
             "of the first split",
             "AnyStyle": f"every {step}th reference",
+            "processor": f"{here.processor}, tier {here.tier}; times are those of a busy machine",
             "seed": run.seed,
         }
         return report

@@ -20,6 +20,7 @@ import numpy.typing as npt
 from bridle.data import Example, read
 from bridle.errors import FileError
 from bridle.learn import ConstrainedTagger, DeterministicRules
+from bridle.processor import simd
 from experiments.base import Recipe, Run
 from experiments.pos_peers import PEERS, Peer
 from experiments.pos_speed import Measured, X, Y, measure, seconds_of
@@ -125,11 +126,13 @@ class PosBrown(Recipe):
     def run(self, run: Run) -> Report:
         """Tables 6, 7, 9 on the Brown corpus."""
         report, corpus, iterations = Report(self.name, self.title), _brown(run), 2 if run.quick else 5
+        here = simd()
         report.settings = {
             "iterations": iterations,
             "tags": "those of Brown without the suffixes -hl, -tl and -nc",
             "texts": "of 20, the 1st is for testing, the 11th for choosing",
             "speed": SPEED,
+            "processor": f"{here.processor}, tier {here.tier}",
             corpus.name: f"{corpus.sizes()} tokens, {len(set(chain.from_iterable(corpus.train[1])))} tags",
         }
         _tables(run, corpus, report, PLANS, {}, iterations, rounds=5)
