@@ -34,9 +34,9 @@ from bridle.features import sequences_of
 from bridle.frames import LabelLists, Sequences, Table
 from bridle.lattice import Lattices
 from bridle.learn.evidence import violations
-from bridle.learn.judged import scores_of
+from bridle.learn.judged import SEEN, scores_of
 from bridle.models.checks import all_known, given_for, given_of, ids_of, labellings_of
-from bridle.models.folds import CrossFit
+from bridle.models.folds import CrossFit, groups_of
 from bridle.models.tagger import Tagger
 from bridle.rules.base import Rule
 
@@ -44,6 +44,7 @@ Floats = npt.NDArray[np.float64]
 
 PRIOR = 1.0  # variance of the weights
 LEAST = 4  # labelled sequences
+FOLDS = 10  # of them, if the model has seen them: models that were trained on fewer sequences are worse
 _STEPS, _SETTLED, _MOST_LOGIT = 100, 1e-8, 12.0
 
 
@@ -206,6 +207,11 @@ def estimate_accuracy(
             raise ModelError(f"there are not enough {what}", got=count, wanted=f"{least} or more")
     decoder = model.decoder(rules, on_infeasible="relax")
     values, known_values = given_of(given), given_of(labelled_given)
+    share = model.share_seen(known)
+    if cross_fit is None and (share is None or share >= SEEN):
+        names = groups_of(groups, len(known))
+        folds = min(FOLDS, len(known) if names is None else len(set(names)))
+        cross_fit = model.cross_fit(known, gold, given=known_values, groups=names, folds=folds)
     scores = scores_of(model, known, gold, known_values, cross_fit=cross_fit, groups=groups, threads=threads)
     chosen = scores.sequences.tolist()
     theirs = given_for(model.features_, [known[k] for k in chosen], scores.given, decoder)
