@@ -78,6 +78,7 @@ def test_labels_that_the_model_lacks_are_wrong_and_impossible_rules_do_no_harm(m
     [
         ({"labelled": drawn(3, 0, 0.3)}, "labelled sequences"),
         ({"X": []}, "without labels"),
+        ({"X": [[]]}, "without tokens"),
         ({"rules": ["forbid A at given places"]}, "places"),
     ],
 )

@@ -23,6 +23,7 @@ import numpy.typing as npt
 from bridle.decoding.decoder import Decoder, Given
 from bridle.features import TemplateFeatures, sequences_of
 from bridle.frames import Sequences, Table
+from bridle.lattice import Lattices
 from bridle.learn.evidence import violations
 from bridle.models.checks import count_of, given_of
 from bridle.models.tagger import Tagger
@@ -124,17 +125,25 @@ def suggest(
 def _entropies(
     model: Tagger, decoder: Decoder, sequences: Sequence[Any], given: Sequence[Given] | None, threads: int
 ) -> list[Floats]:
-    """Compute the entropies of the labels of each sequence; without the rules where no labelling obeys them."""
+    """Compute the entropies of the labels of each sequence."""
     entropies: list[Floats] = []
     for low in range(0, len(sequences), _AT_ONCE):
-        high = min(low + _AT_ONCE, len(sequences))
-        batch = model.lattices(sequences[low:high], threads=threads)
-        values = None if given is None else given[low:high]
-        for b, p in enumerate(decoder.marginals_batch(batch, values, threads, soft="factor")):
-            if np.isnan(p).any():
-                p = Decoder(model.labels_).marginals(batch[b])
-            entropies.append(-(p * np.log(np.maximum(p, np.finfo(np.float64).tiny))).sum(axis=1))
+        batch = model.lattices(sequences[low : low + _AT_ONCE], threads=threads)
+        tables = label_probabilities(decoder, batch, None if given is None else given[low : low + _AT_ONCE], threads)
+        entropies += [-(p * np.log(np.maximum(p, np.finfo(np.float64).tiny))).sum(axis=1) for p in tables]
     return entropies
+
+
+def label_probabilities(
+    decoder: Decoder, lattices: Lattices, given: Sequence[Given] | None, threads: int
+) -> list[Floats]:
+    """Compute the probabilities of labels under the rules, soft ones as factors; without rules if all is impossible."""
+    tables = decoder.marginals_batch(lattices, given, threads, soft="factor")
+    if impossible := [b for b, p in enumerate(tables) if np.isnan(p).any()]:
+        plain = Decoder(decoder.labels).marginals_batch([lattices[b] for b in impossible], None, threads)
+        for b, p in zip(impossible, plain, strict=True):
+            tables[b] = p
+    return tables
 
 
 def _words(model: Tagger, x: Any) -> list[str]:

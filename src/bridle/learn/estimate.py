@@ -33,6 +33,7 @@ from bridle.errors import ModelError
 from bridle.features import sequences_of
 from bridle.frames import LabelLists, Sequences, Table
 from bridle.lattice import Lattices
+from bridle.learn.active import label_probabilities
 from bridle.learn.evidence import violations
 from bridle.learn.judged import SEEN, scores_of
 from bridle.models.checks import all_known, given_for, given_of, ids_of, labellings_of
@@ -123,17 +124,11 @@ class _Signals:
     @classmethod
     def of(cls, decoder: Decoder, lattices: Lattices, given: Sequence[Given] | None, threads: int) -> _Signals:
         """Decode with rules and without."""
-        plain, offsets = Decoder(decoder.labels), offsets_of(lattices)
+        offsets = offsets_of(lattices)
+        p = np.concatenate(label_probabilities(decoder, lattices, given, threads))  # the first to fail
         ids = decoder.decode_batch(lattices, given, threads).ids
-        alone = plain.decode_batch(lattices, None, threads)
-        rows = np.arange(len(ids))
-        p = np.concatenate(
-            [np.zeros((0, len(decoder.labels))), *decoder.marginals_batch(lattices, given, threads, soft="factor")]
-        )
-        if np.isnan(p).any():
-            without = np.concatenate(plain.marginals_batch(lattices, None, threads))
-            p = np.where(np.isnan(p), without, p)
-        chance = np.clip(p[rows, ids], math.exp(-_MOST_LOGIT), 1 - math.exp(-_MOST_LOGIT))
+        alone = Decoder(decoder.labels).decode_batch(lattices, None, threads)
+        chance = np.clip(p[np.arange(len(ids)), ids], math.exp(-_MOST_LOGIT), 1 - math.exp(-_MOST_LOGIT))
         counts = violations(decoder.rules, alone.labels, decoder.labels, given, threads=threads) > 0
         share = counts.mean(axis=1) if decoder.rules else np.zeros(len(offsets) - 1)
         changed = ids != alone.ids
@@ -221,6 +216,8 @@ def estimate_accuracy(
     new = _Signals.of(
         decoder, model.lattices(sequences, threads=threads), model.given(sequences, decoder, values), threads
     )
+    if not len(new.ids):
+        raise ModelError("there is nothing to estimate", got="sequences without tokens", wanted="one token or more")
     accuracy, low, high = calibration.interval(new)
     return Estimate(
         accuracy,
