@@ -193,6 +193,7 @@ def test_settings_in_force_are_written_and_read_again(run: Cli, trained: Trainin
         ("progress = true", "unknown setting; got 'progress'"),
         ("margin = true", "bad setting margin; got True; wanted a number"),
         ("folds = 1", "bad setting folds; got 1; wanted a number >= 2"),
+        ("c2_transitions = -1", "bad setting c2_transitions; got -1; wanted a number >= 0"),
         ("data = 'train.txt'", '"data" must be a list of files'),
         ("learner = 'crff'", "'crff' is not one of"),
     ],
