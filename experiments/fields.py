@@ -53,7 +53,6 @@ TIES = (
 ALL, EVERY, PLAIN = "All Constraints", "all kinds that Bridle mines", "Baseline (Viterbi)"
 WAYS = ("two stages", "search", "scaled", "hard")
 DELIMITER = "d"  # the label of delimiters, whose tokens no figure counts
-LIMITS = {"time_limit": 0.2}  # of two stages, for the few sequences with very many labellings within tau
 TOKEN_FIGURES = ("macro P", "macro R", "macro F", "micro P", "micro R", "micro F", "A")
 Figures = dict[str, float]
 
@@ -129,6 +128,7 @@ class Setting:
     folds: int = 3
     seed: int = 0
     threads: int = 0
+    limits: Mapping[str, float] = field(default_factory=dict)  # of two stages, as `Decoder` takes them
 
 
 def rule_sets(**options: Any) -> dict[str, dict[str, Any]]:
@@ -143,7 +143,7 @@ class Taught:
 
     model: CRF
     rules: dict[str, list[Rule]]
-    threads: int
+    setting: Setting
 
     @classmethod
     def by(cls, train: Fields, setting: Setting) -> Taught:
@@ -152,7 +152,7 @@ class Taught:
         wrong = min(4000, 20 * len(train))  # more of them tell nothing new of few sequences, and take most of the time
         sets = {name: RelationalRules(**{"wrong": wrong, **how}) for name, how in setting.sets.items()}
         mined = {name: miner.fit(train.X, train.y).rules_ for name, miner in sets.items()}
-        return cls(model, mined, setting.threads)
+        return cls(model, mined, setting)
 
     def names(self) -> Sequence[str]:
         """The labels it knows."""
@@ -163,9 +163,13 @@ class Taught:
         decoder = self.model.decoder(rules, on_infeasible="relax", **options)
         batch, given = self.model.lattices(data.X), self.model.given(data.X, decoder)
         begin = time.perf_counter()
-        decodings = decoder.decode_batch(batch, given, threads=self.threads)
+        decodings = decoder.decode_batch(batch, given, threads=self.setting.threads)
         seconds = time.perf_counter() - begin
         return [decoding.labels for decoding in decodings], seconds, mean(decoding.optimal for decoding in decodings)
+
+    def two_stages(self, tau: float) -> dict[str, Any]:
+        """Options of decoding in two stages."""
+        return {"engine": TwoStage(tau=tau), **self.setting.limits}
 
     def broken(self, data: Fields, rules: Sequence[Rule], labellings: Sequence[Sequence[str]]) -> list[bool]:
         """Mark the labellings that break a rule, except those with labels that the rules cannot know."""
@@ -205,7 +209,7 @@ def tuned(train: Fields, setting: Setting) -> dict[str, dict[str, float]]:
         data = train.part(held)
         for name, rules in taught.rules.items():
             for tau in TAUS:
-                near = taught.decode(data, rules, engine=TwoStage(tau=tau), **LIMITS)[0]
+                near = taught.decode(data, rules, **taught.two_stages(tau))[0]
                 right[name]["tau"][tau] += _right(data.y, near)
             for factor in FACTORS:
                 right[name]["factor"][factor] += _right(data.y, taught.decode(data, scaled(rules, factor))[0])
@@ -253,9 +257,8 @@ def trial(
     test: Fields,
     tally: Tally,
     ways: Sequence[str] = WAYS,
-    limits: Mapping[str, Any] = LIMITS,
 ) -> None:
-    """Decode the test sequences in these ways with all sets of rules. limits: of two stages."""
+    """Decode the test sequences in these ways with all sets of rules."""
     plain, seconds, _ = taught.decode(test)
     names = taught.names()
     tally.add(PLAIN, "plain", figures(test.y, plain, names) | {"seconds": seconds})
@@ -264,7 +267,7 @@ def trial(
     for name, rules in taught.rules.items():
         tau, factor = chosen[name]["tau"], chosen[name]["factor"]
         known: dict[str, tuple[list[Rule], dict[str, Any]]] = {
-            "two stages": (rules, {"engine": TwoStage(tau=tau), **limits}),
+            "two stages": (rules, taught.two_stages(tau)),
             "search": (rules, {}),
             "scaled": (scaled(rules, factor), {}),
             "hard": (hardened(rules), {}),
