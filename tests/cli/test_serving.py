@@ -52,8 +52,9 @@ def test_it_listens_on_this_machine_only(run: Cli, started: Started, model: Path
     assert started["hosts"] == {"localhost", "127.0.0.1", "[::1]"}
     assert started["service"].limits == Limits() and started["service"].name == "m"
     memory = "300MB for compiled rules, 100MB for data, 200MB for each sequence at work"
+    requests = "128MB of requests, which take several times that when they are parsed"
     assert result.stderr.splitlines() == [
-        f"bridle: memory besides the models: {memory}",
+        f"bridle: memory besides the models: {memory}, {requests}",
         "bridle: serving m at http://127.0.0.1:8000/ (Ctrl-C stops it)",
     ]
     assert not started["opened"]
