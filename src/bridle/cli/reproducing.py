@@ -28,6 +28,7 @@ NAMES = (
     "learned-rules",
     "documents",
     "few-labels",
+    "networks",
 )
 
 
@@ -55,7 +56,7 @@ def reproduce(
 
     The output is Markdown tables with Bridle's figures next to those of the paper. The experiments are part of the
     repository, not of the installed package: run this in the folder of a clone.
-    With -o, few-labels continues after a stop.
+    With -o, few-labels and networks continue after a stop.
 
     \b
     Examples:
