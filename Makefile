@@ -236,7 +236,7 @@ test-tiers: $(VENV)/.test
 define SAN_BUILD
 @$(BIN)/cmake -S . -B $(SAN) -G Ninja -DCMAKE_BUILD_TYPE=Release -DBRIDLE_SANITIZE="$(strip $(1))" \
   -DCMAKE_MAKE_PROGRAM="$(CURDIR)/$(BIN)/ninja" -DPython_EXECUTABLE="$(CURDIR)/$(BIN)/python" --log-level=WARNING
-@$(BIN)/cmake --build $(SAN)
+@MAKEFLAGS= $(BIN)/cmake --build $(SAN)
 @rm -rf $(SAN)/package && mkdir -p $(SAN)/package && cp -R src/bridle $(SAN)/package/
 @rm -f $(SAN)/package/bridle/_native*.so && cp $(SAN)/_native*.so $(SAN)/package/bridle/
 endef
