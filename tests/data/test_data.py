@@ -242,6 +242,9 @@ def test_a_cut_off_gzip_file(tmp_path: Path) -> None:
         list(read(saved(tmp_path / "x", data[: len(data) // 2]), "conll"))
     with pytest.raises(FileError, match="cannot read this file"):
         list(read(saved(tmp_path / "y", data[:2000] + b"oops" + data[2004:]), "conll"))
+    for size in range(2, 20):
+        with pytest.raises(FileError, match="cannot read this file"):
+            list(read(saved(tmp_path / "z", data[:size]), "conll"))
 
 
 @pytest.mark.parametrize("name", TEXT)

@@ -21,6 +21,7 @@ _MARKS = ("{", "[", "<", "PAR1", "ARROW1")  # how JSON, markup and tables begin
 _OTHER = re.compile(r'\s*(?:<([^\W\d][\w.:-]*)>.*</\1>|\{".*\}$)', re.MULTILINE)  # a line of `tagged` or of JSON
 _SEGMENT = re.compile(r".*\S \|[^\s|]+")  # a line of `segments`, not the row of a table
 _WIDTH = 10  # columns of conllu
+_LOOKED_AT = 10_000  # characters of a line that seems to have another format
 
 
 @dataclass(frozen=True)
@@ -94,7 +95,7 @@ def sure_format(head: str) -> str | None:
 
 def other_format(line: str) -> dict[str, Any]:
     """The likely cause if a line is not of the format that was expected, for messages: it has another one."""
-    seen = sure_format(f"{line}\n" * 4)
+    seen = sure_format(f"{line[:_LOOKED_AT]}\n" * 4)
     cause = f"Is it {'plain text' if seen is None else seen}? Pass {{argument}}."
     return {"cause": cause, "argument": Argument("format", seen or "text")}
 

@@ -92,7 +92,7 @@ class Source:
 
     def _may_be_padded(self) -> bool:
         """Check whether zeros may follow the gzipped data, which PyArrow does not skip."""
-        if self.total is None:
+        if self.total is None or self.total < len(_ZEROS):
             return False
         self.raw.seek(-len(_ZEROS), os.SEEK_END)
         end = self.raw.read()
