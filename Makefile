@@ -264,7 +264,7 @@ THREAD_TESTS := $(addprefix tests/kernels/test_,learning.py attributes.py texts.
 tsan: SAN := build/tsan
 tsan: $(VENV)/.check $(VENV)/.test
 	$(call SAN_BUILD,thread)
-	TSAN_OPTIONS=exitcode=66 $(call SAN_RUN,libtsan) -m pytest -p no:cacheprovider -m "not slow" $(THREAD_TESTS)
+	TSAN_OPTIONS="exitcode=66 suppressions=$(CURDIR)/cmake/tsan.supp" $(call SAN_RUN,libtsan) -m pytest -p no:cacheprovider -m "not slow" $(THREAD_TESTS)
 
 FUZZ_BUILD := build/fuzz-kernels
 SECONDS ?= 60
