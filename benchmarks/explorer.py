@@ -38,6 +38,7 @@ async ({key, until}) => {
   const seen = until && document.querySelector(until);
   field.focus();
   field.setSelectionRange(at - 1, at);
+  await new Promise((done) => requestAnimationFrame(() => setTimeout(done)));  // the caret is there before the key
   const drawn = !seen ? null : new Promise((done) => {
     const watch = new MutationObserver(() => { watch.disconnect(); requestAnimationFrame(() => setTimeout(done)); });
     watch.observe(seen, {childList: true, subtree: true, characterData: true});
