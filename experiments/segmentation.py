@@ -12,6 +12,7 @@ from bridle.features import Templates
 from bridle.learn import DeterministicRules
 from bridle.learn.word_scores import Floats, Spans, labels_of, spans_of, word_scores
 from bridle.models import CRF
+from bridle.processor import simd
 from bridle.spans import SpanDecoder, SpanLattice
 from experiments.base import Recipe, Run
 from experiments.segmentation_data import Corpus, Sentence, characters, hkcancor, pku
@@ -86,13 +87,14 @@ class Segmentation(Recipe):
 
     def run(self, run: Run) -> Report:
         """Tables 8, 10, 11 on the People's Daily and on Cantonese talk, and peers."""
-        report = Report(self.name, self.title)
+        report, here = Report(self.name, self.title), simd()
         report.settings = {
             "width": "all ASCII folded to full width, in training and in testing",
             "sentences": "paragraphs are cut after 。！？； and what closes a quotation after it",
             "perceptrons": f"{_iterations(run)} iterations; with the lattice in training, the best of them on dev",
             "word counts": "learned on the training data, where the words of a sentence do not count themselves",
             "words": "the raw ILP has all n(n+1)/2 of them, as in the paper",
+            "processor": f"{here.processor}, tier {here.tier}",
         }
         for corpus in [make(run) for make in (pku, hkcancor)]:  # all files are asked for before the work begins
             run.say(f"{corpus.name}: {corpus.sizes()}")
