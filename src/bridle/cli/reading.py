@@ -150,6 +150,14 @@ def reading(
         examples.close()
 
 
+def stepping(examples: Iterable[Example], step: Callable[[], None]) -> Iterator[Example]:
+    """Yield sequences, and update the progress from time to time."""
+    for k, example in enumerate(examples):
+        yield example
+        if k % 1000 == 0:
+            step()
+
+
 def model_inputs(examples: Sequence[Example]) -> tuple[list[Any], list[list[Any]], list[dict[str, Any]]]:
     """X, y (None where a label is missing) and given values, as models take them."""
     return [e.columns for e in examples], [list(e.labels or ()) for e in examples], [dict(e.given) for e in examples]
@@ -346,15 +354,13 @@ def read_all(
     for path in paths:
         with reading(reader, path, progress, f"reading {Path(path).name}") as (examples, step):
             reader = reader.read_as(examples.format)
-            for k, example in enumerate(examples.labelled()):
+            for example in stepping(examples.labelled(), step):
                 if names is not None:
                     names.update(example.labels or ())
                 if gaps == "keep" or None not in (example.labels or ()):
                     examples_read.append(example)
                 else:
                     examples.source.leave_out(_GAPS)
-                if k % 1000 == 0:
-                    step()
             left_out.update(examples.left_out)
     if not examples_read:
         files = ", ".join(map(source_name, paths))
@@ -379,10 +385,7 @@ def read_unlabelled(reader: Reader, paths: list[str], progress: bool | None) -> 
     for path in paths:
         with reading(reader, path, progress, f"reading {Path(path).name}") as (examples, step):
             format = examples.format
-            for k, example in enumerate(examples):
-                sequences.append(example)
-                if k % 1000 == 0:
-                    step()
+            sequences += stepping(examples, step)
     if not sequences:
         files = ", ".join(map(source_name, paths))
         raise FileError("there are no sequences", got="nothing", wanted="sequences without labels", where=files)

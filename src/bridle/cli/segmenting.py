@@ -12,7 +12,7 @@ from bridle.atomic import claimed
 from bridle.cli import options as opt
 from bridle.cli.base import check_model_path, check_writable, escape_controls, refuse_overwrite, warn
 from bridle.cli.progress import ProgressBar
-from bridle.cli.reading import announce_keyboard, load_rules, parse_format_options, reading
+from bridle.cli.reading import announce_keyboard, load_rules, parse_format_options, reading, stepping
 from bridle.data import Example, Lines
 from bridle.data.reader import Reader
 from bridle.data.source import Source
@@ -103,11 +103,9 @@ def _sentences(reader: Reader, paths: Sequence[str], progress: bool | None) -> I
     """Yield the words of each sentence: tokens, or characters joined by their labels."""
     for path in paths:
         with reading(reader, path, progress, f"reading {Path(path).name}") as (examples, step):
-            for k, example in enumerate(examples):
+            for example in stepping(examples, step):
                 if words := _words(example):
                     yield words
-                if k % 1000 == 0:
-                    step()
 
 
 def _words(example: Example) -> list[str]:
