@@ -118,16 +118,14 @@ def compare_systems(
     if main is not None:
         pairs.append(source.by_model(main, [], "")[0])
     for system, name in zip(systems, names[len(pairs) :], strict=True):
-        tagger = loaded.get(parts[system][0])
+        rules = [path for path in parts[system] if _is_rules(path)]
+        tagger = main if rules == parts[system] else loaded.get(parts[system][0])
         if tagger is not None:
-            labelled, changed = source.by_model(tagger, parts[system][1:], name)
+            labelled, changed = source.by_model(tagger, rules, name)
             effects += changed
-        elif _is_rules(parts[system][0]):
-            if main is None:
-                wanted = f"--model MODEL, or MODEL+{system}"
-                raise FileError(".rules files need a model", got=system, wanted=wanted)
-            labelled, changed = source.by_model(main, parts[system], name)
-            effects += changed
+        elif rules:
+            wanted = f"--model MODEL, or MODEL+{system}"
+            raise FileError(".rules files need a model", got=system, wanted=wanted)
         else:
             labelled = source.by_file(system, main)
         pairs.append(labelled)
